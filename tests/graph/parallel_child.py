@@ -14,7 +14,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command, interrupt
 
 from tests.graph.kit import config
-from tests.hosts.savers import opened, opened_awaited
+from tests.hosts.savers import open_savers, opened_awaited
 from unsay import Conversation, build_graph
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ToolCalls
@@ -94,7 +94,7 @@ def main() -> None:
     elif SAVER.startswith("async "):
         messages = asyncio.run(awaited(SAVER.removeprefix("async ")))
     else:
-        with opened(SAVER, FOLDER) as saved:
+        with open_savers(SAVER, FOLDER) as saved:
             graph = build_graph(**options(), **saved)
             for text in SAID:
                 value = question(text)

@@ -54,9 +54,9 @@ def in_langgraphs_postgres(folder: Path, stack: ExitStack) -> dict[str, Any]:
     from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - an extra
     from langgraph.store.postgres import PostgresStore  # noqa: PLC0415 - an extra
 
-    place = (folder / "url").read_text()
-    saver: Any = stack.enter_context(PostgresSaver.from_conn_string(place))
-    store: Any = stack.enter_context(PostgresStore.from_conn_string(place))
+    server_address = (folder / "url").read_text()
+    saver: Any = stack.enter_context(PostgresSaver.from_conn_string(server_address))
+    store: Any = stack.enter_context(PostgresStore.from_conn_string(server_address))
     return {"checkpointer": saver, "store": store}
 
 
@@ -70,7 +70,7 @@ ON_A_SERVER = (in_our_postgres, in_langgraphs_postgres)
         in_our_file,
         *(pytest.param(each, marks=pytest.mark.full) for each in ON_A_SERVER),
     ],
-    ids=lambda each: each.__name__,
+    ids=lambda value: value.__name__,
 )
 def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """A saver and a store."""

@@ -86,7 +86,7 @@ def free_port() -> int:
             return port
 
 
-def server_environment(llmock_server: LLMockServer, **more: str) -> dict[str, str]:
+def server_environment(llmock_server: LLMockServer, **variables: str) -> dict[str, str]:
     """The environment of a server whose models are those of `llmock_server`."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("UNSAY_")},
@@ -96,7 +96,7 @@ def server_environment(llmock_server: LLMockServer, **more: str) -> dict[str, st
         "UNSAY_MODEL": "answerer",
         "UNSAY_JUDGE_MODEL": "judge",
         "NO_PROXY": "127.0.0.1",
-        **more,
+        **variables,
     }
 
 

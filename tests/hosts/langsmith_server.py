@@ -64,14 +64,14 @@ class LangSmithServer:
             self.feedback.append(json.loads(body))
         elif path == "/runs/multipart":
             assert "multipart/form-data" in kind
-            for what, name, _, value in _PART.findall(body):
-                if what == b"feedback":
+            for part_kind, name, _, value in _PART.findall(body):
+                if part_kind == b"feedback":
                     self.feedback.append(json.loads(value))
                 else:
                     self.runs.setdefault(name.decode(), {}).update(json.loads(value))
         elif path == "/runs/batch":
-            given = json.loads(body)
-            for run in [*(given.get("post") or []), *(given.get("patch") or [])]:
+            batch = json.loads(body)
+            for run in [*(batch.get("post") or []), *(batch.get("patch") or [])]:
                 self.runs.setdefault(run["id"], {}).update(run)
 
 

@@ -24,7 +24,7 @@ CONFIG: Any = {"configurable": {"thread_id": "t"}}
 
 
 @contextmanager
-def opened(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
+def open_savers(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
     """A checkpointer for blocking and perhaps for awaited callers, and a store if it has one."""
     with ExitStack() as stack:
         if kind == "memory":
@@ -42,13 +42,13 @@ def opened(kind: str, folder: Path) -> Iterator[dict[str, Any]]:
             yield {"checkpointer": saver}
         else:
             path = str(folder / "talk.db")
-            found: dict[str, Any] = {
+            savers: dict[str, Any] = {
                 "checkpointer": stack.enter_context(SqliteSaver.from_conn_string(path))
             }
             if kind == "sqlite and store":
-                found["store"] = stack.enter_context(SqliteStore.from_conn_string(path))
-                found["store"].setup()
-            yield found
+                savers["store"] = stack.enter_context(SqliteStore.from_conn_string(path))
+                savers["store"].setup()
+            yield savers
 
 
 @asynccontextmanager
@@ -57,23 +57,25 @@ async def opened_awaited(kind: str, folder: Path) -> AsyncIterator[dict[str, Any
     if kind == "postgres":
         from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver  # noqa: PLC0415 - an extra
 
-        async with AsyncPostgresSaver.from_conn_string((folder / "url").read_text()) as served:
-            yield {"checkpointer": served}
+        async with AsyncPostgresSaver.from_conn_string(
+            (folder / "url").read_text()
+        ) as postgres_saver:
+            yield {"checkpointer": postgres_saver}
         return
     if not kind.startswith("sqlite"):
-        with opened(kind, folder) as found:
-            yield found
+        with open_savers(kind, folder) as savers:
+            yield savers
         return
     path = str(folder / "talk.db")
     async with AsyncExitStack() as stack:
         saver = await stack.enter_async_context(AsyncSqliteSaver.from_conn_string(path))
-        given: dict[str, Any] = {"checkpointer": saver}
+        savers: dict[str, Any] = {"checkpointer": saver}
         if kind == "sqlite and store":
-            given["store"] = await stack.enter_async_context(
+            savers["store"] = await stack.enter_async_context(
                 AsyncSqliteStore.from_conn_string(path)
             )
-            await given["store"].setup()
-        yield given
+            await savers["store"].setup()
+        yield savers
 
 
 def answering(**options: Any) -> HostGraph:
@@ -87,30 +89,30 @@ def answer(messages: list[Any]) -> str:
     return f"This answers {messages[-1].text}"
 
 
-def asked(question: str) -> Any:
+def question_input(question: str) -> Any:
     """The input of a turn."""
     return {"messages": [("user", question)]}
 
 
 def invoke(graph: HostGraph, question: str) -> str:
     """Run a turn by `invoke`."""
-    state: Any = graph.invoke(asked(question), CONFIG)
+    state: Any = graph.invoke(question_input(question), CONFIG)
     return str(state["messages"][-1].text)
 
 
 def stream(graph: HostGraph, question: str) -> str:
     """Run a turn by `stream`."""
-    chunks: Any = list(graph.stream(asked(question), CONFIG, stream_mode="values"))
+    chunks: Any = list(graph.stream(question_input(question), CONFIG, stream_mode="values"))
     return str(chunks[-1]["messages"][-1].text)
 
 
 async def ainvoke(graph: HostGraph, question: str) -> str:
     """Run a turn by `ainvoke`."""
-    state: Any = await graph.ainvoke(asked(question), CONFIG)
+    state: Any = await graph.ainvoke(question_input(question), CONFIG)
     return str(state["messages"][-1].text)
 
 
-def awaited(graph: HostGraph, question: str) -> str:
+def run_ainvoke(graph: HostGraph, question: str) -> str:
     """Run a turn by `ainvoke`, on a loop of this Python thread."""
     return asyncio.run(ainvoke(graph, question))
 
@@ -118,7 +120,7 @@ def awaited(graph: HostGraph, question: str) -> str:
 WAYS: dict[str, Callable[[HostGraph, str], str]] = {
     "invoke": invoke,
     "stream": stream,
-    "ainvoke": awaited,
+    "ainvoke": run_ainvoke,
 }
 
 
@@ -127,13 +129,13 @@ def questions_of(graph: HostGraph) -> list[str]:
     state: Any = graph.get_state(CONFIG).values
     live = state.get("messages", [])
     if graph.store is None:
-        return whole(live)
+        return questions_in(live)
     pages = drive(read_back(graph.store, "t", offloaded_of(state), None))
-    return whole([*(m for page in reversed(pages) for m in page.messages), *live])
+    return questions_in([*(m for page in reversed(pages) for m in page.messages), *live])
 
 
-def whole(messages: list[Any]) -> list[str]:
+def questions_in(messages: list[Any]) -> list[str]:
     """The questions among messages; each must be followed by its own answer."""
     texts = [message.text for message in messages]
-    assert [f"This answers {each}" for each in texts[::2]] == texts[1::2]
+    assert [f"This answers {question}" for question in texts[::2]] == texts[1::2]
     return texts[::2]

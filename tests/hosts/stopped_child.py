@@ -19,15 +19,15 @@ def die(*_: Any) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def main(path: str, place: str) -> None:
+def main(path: str, point: str) -> None:
     """Stop a run, delete its states, and die."""
     database = open_database(path)
-    asked = asyncio.Event()
+    question_arrived = asyncio.Event()
 
     async def ask(messages: Any) -> Any:
         if "stopped" not in messages[-1].text:
             return die() if messages[-1].text == "dies" else Numbered()(messages)
-        asked.set()
+        question_arrived.set()
         await asyncio.sleep(60)
         return None
 
@@ -39,7 +39,7 @@ def main(path: str, place: str) -> None:
     async def stop() -> None:
         question = {"messages": [("user", "stopped")]}
         run = asyncio.create_task(graph.ainvoke(question, config()))
-        await asked.wait()
+        await question_arrived.wait()
         run.cancel()
         await asyncio.wait({run})
 
@@ -47,11 +47,13 @@ def main(path: str, place: str) -> None:
     with sqlite3.connect(path) as rows:
         rows.execute("DELETE FROM checkpoints WHERE checkpoint_id > ?", (before,))
         rows.execute("DELETE FROM writes WHERE checkpoint_id >= ?", (before,))
-    if place == "end":
+    if point == "end":
         saver: Any = database.saver
-        put = saver.put
-        saver.put = lambda c, k, m, v: die() if m["source"] == "loop" else put(c, k, m, v)
-    say(graph, "dies" if place == "model" else "q2")
+        put_checkpoint = saver.put
+        saver.put = lambda c, k, m, v: (
+            die() if m["source"] == "loop" else put_checkpoint(c, k, m, v)
+        )
+    say(graph, "dies" if point == "model" else "q2")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ class Page:
     async def send(self) -> list[str]:
         """Send the page as it is."""
         core = pytest.importorskip("ag_ui.core")
-        given = core.RunAgentInput(
+        run_input = core.RunAgentInput(
             thread_id="t",
             run_id=f"run-{self.runs}",
             state=self.state,
@@ -42,7 +42,7 @@ class Page:
             forwarded_props={},
         )
         types = []
-        async for event in self.agent.run(given):
+        async for event in self.agent.run(run_input):
             types.append(event.type.value)
             if event.type.value == "STATE_SNAPSHOT":
                 self.state = event.snapshot
@@ -62,11 +62,11 @@ async def test_four_turns_with_an_undo() -> None:
     undone = await page.say("/undo")
     assert ["One?", "This answers One?"] == undone[:2]
     assert not any("Two?" in text for text in undone)
-    shown = await page.say("Three?")
+    texts = await page.say("Three?")
 
-    assert ["Three?", "This answers Three?"] == shown[-2:]
-    seen = {name for snapshot in page.snapshots for name in snapshot}
-    assert not seen & {"turn", "branches", "event_log", "operations", "topics"}
+    assert ["Three?", "This answers Three?"] == texts[-2:]
+    channels = {name for snapshot in page.snapshots for name in snapshot}
+    assert not channels & {"turn", "branches", "event_log", "operations", "topics"}
 
 
 async def test_an_edited_message_is_answered_again() -> None:
@@ -75,6 +75,6 @@ async def test_an_edited_message_is_answered_again() -> None:
     await page.say("One?")
     await page.say("Two?")
     page.messages[2]["content"] = "Three?"
-    shown = await page.send()
+    texts = await page.send()
 
-    assert ["One?", "This answers One?", "Three?", "This answers Three?"] == shown
+    assert ["One?", "This answers One?", "Three?", "This answers Three?"] == texts

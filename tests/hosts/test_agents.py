@@ -28,7 +28,7 @@ from unsay.testing import Fault, ScriptedChat, ScriptedJudge, ToolCalls
 class Task(BaseModel):
     """A value of the agent's own class."""
 
-    words: str
+    title: str
 
 
 class Given(TypedDict):
@@ -54,13 +54,14 @@ class Everything(Given, Returned):
 
 def _work(state: Everything) -> dict[str, Any]:
     """Note each question as a todo and as a file."""
-    asked = str(state["messages"][-1].content).splitlines()[0]
-    todos, files = state.get("todos", []), state.get("files", {})
+    question = str(state["messages"][-1].content).splitlines()[0]
+    todos = state.get("todos", [])
+    files = state.get("files", {})
     answer = AIMessage(f"{len(todos)} todos and {len(files)} files were there before this one.")
     return {
         "messages": [answer],
-        "todos": [*todos, Task(words=asked)],
-        "files": {**files, asked: "text"},
+        "todos": [*todos, Task(title=question)],
+        "files": {**files, question: "text"},
         "secret": "words",
         "calls": state.get("calls", 0) + 1,
     }
@@ -77,13 +78,13 @@ def agent(**options: Any) -> Any:
 
 def count(text: str) -> str:
     """The numbers of todos and files in an answer."""
-    words = text.split()
-    return f"{words[0]} {words[3]}"
+    text_words = text.split()
+    return f"{text_words[0]} {text_words[3]}"
 
 
-def ask(words: str) -> Any:
+def ask(question: str) -> Any:
     """A host's input."""
-    return {"messages": [("user", words)]}
+    return {"messages": [("user", question)]}
 
 
 def _fails(state: Everything) -> Any:
@@ -118,15 +119,19 @@ def test_a_fallback_of_any_kind_answers(main: Any, fallback: Any, expected: str)
     model = main.with_fallbacks([fallback]).with_retry(stop_after_attempt=1)
     graph = build_graph(model, judge=ScriptedJudge(), checkpointer=InMemorySaver())
     blocking = graph.invoke(ask("q"), config("blocking"))
-    awaited = asyncio.run(graph.ainvoke(ask("q"), config("awaited")))
-    for state in (blocking, awaited):
+    async_state = asyncio.run(graph.ainvoke(ask("q"), config("awaited")))
+    for state in (blocking, async_state):
         assert state["messages"][-1].text.startswith(expected)
 
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
     "wrap",
-    [lambda each: each, lambda each: each.with_retry(), lambda each: each | (lambda state: state)],
+    [
+        lambda agent: agent,
+        lambda agent: agent.with_retry(),
+        lambda agent: agent | (lambda state: state),
+    ],
     ids=["alone", "retries", "sequence"],
 )
 def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path) -> None:
@@ -135,7 +140,7 @@ def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path)
     options: Any = {"model": wrap(agent()), "judge": ScriptedJudge()}
     with Conversation.open(path, thread="t", **options) as conversation:
         assert ["0 0", "1 1"] == [
-            count(conversation.say(words).text) for words in ("買い物", "two")
+            count(conversation.say(question).text) for question in ("買い物", "two")
         ]
         conversation.undo()
         assert "1 1" == count(conversation.say("three").text)
@@ -143,15 +148,16 @@ def test_the_state_of_an_agent_follows_the_transcript(wrap: Any, tmp_path: Path)
         conversation.redo()
         assert "2 2" == count(conversation.say("four").text)
     with Conversation.open(path, thread="t", **options) as conversation:
-        forked, earlier = conversation.fork(), conversation.fork(turns=2)
+        fork_of_end = conversation.fork()
+        fork_of_start = conversation.fork(turns=2)
         conversation.rollback(turns=2)
         assert "1 1" == count(conversation.say("five").text)
-        assert "3 3" == count(forked.say("in the fork").text)
+        assert "3 3" == count(fork_of_end.say("in the fork").text)
         assert "2 2" == count(conversation.say("six").text)
-        assert "1 1" == count(earlier.say("in the earlier fork").text)
-        forked.undo()
-        forked.redo()
-        assert "3 3" == count(forked.retry().text)
+        assert "1 1" == count(fork_of_start.say("in the earlier fork").text)
+        fork_of_end.undo()
+        fork_of_end.redo()
+        assert "3 3" == count(fork_of_end.retry().text)
 
 
 async def test_the_state_holds_in_the_compiled_graph() -> None:
@@ -161,11 +167,11 @@ async def test_the_state_holds_in_the_compiled_graph() -> None:
     first = await graph.ainvoke(ask("one"), run)
     after_one = graph.get_state(run).config
     second = graph.invoke(ask("two"), run)
-    again = graph.invoke(ask("three"), after_one)
-    found = [count(state["messages"][-1].content) for state in (first, second, again)]
-    assert ["0 0", "1 1", "1 1"] == found
-    rolled = graph.invoke({"messages": [("user", "/undo")]}, run)
-    assert "1 1" == count(graph.invoke(ask("four"), run)["messages"][-1].content), rolled
+    replay = graph.invoke(ask("three"), after_one)
+    counts = [count(state["messages"][-1].content) for state in (first, second, replay)]
+    assert ["0 0", "1 1", "1 1"] == counts
+    rollback = graph.invoke({"messages": [("user", "/undo")]}, run)
+    assert "1 1" == count(graph.invoke(ask("four"), run)["messages"][-1].content), rollback
 
 
 async def test_the_agents_own_state_is_refused_in_an_input() -> None:
@@ -206,11 +212,11 @@ async def test_a_limit_by_thread_counts_the_turns(limit: str, tmp_path: Path) ->
 
     inner: Any = create_agent(model, tools=[look], middleware=[LIMITS[limit]])
     graph = build_graph(inner, judge=ScriptedJudge(), checkpointer=InMemorySaver())
-    found = [graph.invoke(ask(q), config())["messages"][-1].text for q in ("1", "2", "3")]
+    answers = [graph.invoke(ask(q), config())["messages"][-1].text for q in ("1", "2", "3")]
     graph.invoke(ask("/undo"), config())
     graph.invoke(ask("/undo"), config())
-    found += [graph.invoke(ask(q), config())["messages"][-1].text for q in ("4", "5")]
-    assert [False, False, True, False, True] == ["limit" in text for text in found]
+    answers += [graph.invoke(ask(q), config())["messages"][-1].text for q in ("4", "5")]
+    assert [False, False, True, False, True] == ["limit" in text for text in answers]
 
     replies = []
     for q in "123":
@@ -230,13 +236,13 @@ def test_a_rejected_draft_leaves_no_state() -> None:
     assert "1 1" == count(graph.invoke(ask("two"), config())["messages"][-1].content)
 
 
-@pytest.mark.parametrize("own", [InMemorySaver(), True])
-def test_an_agent_with_a_checkpointer_is_refused(own: Any) -> None:
+@pytest.mark.parametrize("checkpointer", [InMemorySaver(), True])
+def test_an_agent_with_a_checkpointer_is_refused(checkpointer: Any) -> None:
     """It would remember what was rolled back; so would an agent inside of it."""
     with pytest.raises(ConfigurationError, match=r"its own checkpointer.*rolled back"):
-        build_graph(agent(checkpointer=own))
+        build_graph(agent(checkpointer=checkpointer))
     outer = StateGraph(Everything)
-    outer.add_node("inner", agent(checkpointer=own))
+    outer.add_node("inner", agent(checkpointer=checkpointer))
     outer.add_edge(START, "inner")
     with pytest.raises(ConfigurationError, match="its own checkpointer"):
         build_graph(outer.compile())
@@ -256,7 +262,7 @@ def test_what_cannot_be_kept_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="unsay"):
         build_graph(builder.compile())
         build_graph(agent())
-    assert [("lock" in each, "secret" in each) for each in caplog.messages] == [
+    assert [("lock" in message, "secret" in message) for message in caplog.messages] == [
         (True, False),
         (False, True),
     ]
@@ -306,16 +312,16 @@ def test_a_structured_reply_is_returned() -> None:
     """An agent that answers by a tool call gives its values as text and as data, in each turn."""
     agents = pytest.importorskip("langchain.agents", reason="needs langchain")
     call = {"name": "Shape", "args": {"name": "クモ", "legs": 8}}
-    structured = pytest.importorskip("langchain.agents.structured_output")
+    structured_output = pytest.importorskip("langchain.agents.structured_output")
     model = ScriptedChat(default=ToolCalls(calls=[call]))
-    made = agents.create_agent(model, response_format=structured.ToolStrategy(Shape))
-    graph = make(made, ScriptedJudge())
-    for words in ("one", "two"):
-        answer = graph.invoke(ask(words), config())["messages"][-1]
+    inner = agents.create_agent(model, response_format=structured_output.ToolStrategy(Shape))
+    graph = make(inner, ScriptedJudge())
+    for question in ("one", "two"):
+        answer = graph.invoke(ask(question), config())["messages"][-1]
         expected = {"name": "クモ", "legs": 8}
         assert expected == json.loads(answer.content)
-        stored = answer.response_metadata["unsay"]["agent_state"]
-        assert expected == stored["structured_response"]
+        agent_state = answer.response_metadata["unsay"]["agent_state"]
+        assert expected == agent_state["structured_response"]
 
 
 def test_a_structured_reply_that_json_cannot_hold_is_named() -> None:
@@ -338,11 +344,11 @@ def test_deep_agents_keep_todos_and_files() -> None:
     plan = [{"content": "count", "status": "pending"}]
     todos = {"name": "write_todos", "args": {"todos": plan}}
     middleware = pytest.importorskip("langchain.agents.middleware").TodoListMiddleware()
-    read = {"name": "read_file", "args": {"file_path": "/a.txt"}}
+    read_call = {"name": "read_file", "args": {"file_path": "/a.txt"}}
     model = ScriptedChat(
         replies={
             "write": ToolCalls(calls=[write, todos], then="I wrote the file for you."),
-            "read": ToolCalls(calls=[read], then="I have read the file for you."),
+            "read": ToolCalls(calls=[read_call], then="I have read the file for you."),
         }
     )
     deep = deepagents.create_deep_agent(model=model, middleware=[middleware])
@@ -351,8 +357,8 @@ def test_deep_agents_keep_todos_and_files() -> None:
     state = graph.invoke(ask("read"), config())
     results = [message.content for message in state["messages"] if message.type == "tool"]
     assert "legs: 8" in results[-1]
-    stored = state["messages"][-1].response_metadata["unsay"]["agent_state"]
-    assert (["/a.txt"], plan) == (list(stored["files"]), stored["todos"])
+    agent_state = state["messages"][-1].response_metadata["unsay"]["agent_state"]
+    assert (["/a.txt"], plan) == (list(agent_state["files"]), agent_state["todos"])
     for _ in range(2):
         graph.invoke({"messages": [("user", "/undo")]}, config())
     state = graph.invoke(ask("read"), config())
@@ -368,39 +374,41 @@ def talker(model: ScriptedChat) -> Any:
     return builder.compile()
 
 
-def _streamed(parts: list[Any], node: str = "process_message") -> list[str]:
+def _streamed_texts(chunks: list[Any], node: str = "process_message") -> list[str]:
     return [
         chunk.content
-        for chunk, metadata in parts
+        for chunk, metadata in chunks
         if isinstance(chunk, AIMessageChunk) and metadata["langgraph_node"] == node
     ]
 
 
 async def test_the_tokens_of_an_agent_stream() -> None:
     """They come without `subgraphs=True`, once, as those of the node that answers."""
-    words = "Spiders have eight legs, and insects have six."
-    inner = talker(ScriptedChat(default=words))
+    answer = "Spiders have eight legs, and insects have six."
+    inner = talker(ScriptedChat(default=answer))
     outer = StateGraph(Given)
     outer.add_node("worker", inner)
     outer.add_edge(START, "worker")
     for model in (inner, outer.compile(), inner.with_retry()):
         graph = make(model, ScriptedJudge())
-        parts = list(graph.stream(ask("one"), config(), stream_mode="messages"))
-        awaited = [
-            part async for part in graph.astream(ask("one"), config("u"), stream_mode="messages")
+        pairs = list(graph.stream(ask("one"), config(), stream_mode="messages"))
+        async_chunks = [
+            chunk async for chunk in graph.astream(ask("one"), config("u"), stream_mode="messages")
         ]
-        for each in (parts, awaited):
-            assert len(_streamed(each)) > 3
-            assert words == "".join(_streamed(each))
-            assert [] == [chunk for chunk, _ in each if type(chunk) is AIMessage]
+        for stream in (pairs, async_chunks):
+            assert len(_streamed_texts(stream)) > 3
+            assert answer == "".join(_streamed_texts(stream))
+            assert [] == [chunk for chunk, _ in stream if type(chunk) is AIMessage]
         with_subgraphs = graph.stream(
             ask("one"), config("w"), stream_mode="messages", subgraphs=True
         )
-        chunks = [part[0] for _, part in with_subgraphs if isinstance(part[0], AIMessageChunk)]
-        assert words == "".join(str(chunk.content) for chunk in chunks)
-    held = make(inner, ScriptedJudge(), settings={"stream": "held"})
-    parts = list(held.stream(ask("one"), config(), stream_mode="messages"))
-    assert [] == _streamed(parts)
+        chunks = [
+            payload[0] for _, payload in with_subgraphs if isinstance(payload[0], AIMessageChunk)
+        ]
+        assert answer == "".join(str(chunk.content) for chunk in chunks)
+    holding = make(inner, ScriptedJudge(), settings={"stream": "held"})
+    pairs = list(holding.stream(ask("one"), config(), stream_mode="messages"))
+    assert [] == _streamed_texts(pairs)
 
 
 def test_the_tokens_of_create_agent_stream() -> None:
@@ -416,8 +424,8 @@ def test_the_tokens_of_create_agent_stream() -> None:
         calls=[{"name": "consult", "args": {"question": "?"}}], then="Spiders have eight legs."
     )
     graph = make(agents.create_agent(ScriptedChat(default=call), tools=[consult]), ScriptedJudge())
-    parts = list(graph.stream(ask("one"), config(), stream_mode="messages"))
-    assert "Spiders have eight legs." == "".join(_streamed(parts))
+    chunks = list(graph.stream(ask("one"), config(), stream_mode="messages"))
+    assert "Spiders have eight legs." == "".join(_streamed_texts(chunks))
 
 
 def test_the_files_of_finished_steps_are_there_in_the_next_attempt() -> None:

@@ -20,7 +20,7 @@ WRAPPERS: dict[str, Callable[[Any], Any]] = {
     "plain": lambda agent: agent,
     "config": lambda agent: agent.with_config(tags=["mine"]),
     "retry": lambda agent: agent.with_retry(stop_after_attempt=1),
-    "sequence": lambda agent: RunnableLambda(lambda sent: {"messages": sent}) | agent,
+    "sequence": lambda agent: RunnableLambda(lambda messages: {"messages": messages}) | agent,
     "fallback of an agent": lambda agent: create_agent(FAILING, []).with_fallbacks([agent]),
     "fallback of a chat model": lambda agent: FAILING.with_fallbacks([agent]),
     "with a fallback": lambda agent: agent.with_fallbacks([FAILING]),
@@ -34,17 +34,17 @@ def long_answer(messages: list[AnyMessage]) -> str:
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
-    ("wrap", "place"),
-    [(WRAPPERS["plain"], "strategy"), *((each, "graph") for each in WRAPPERS.values())],
+    ("wrap", "role"),
+    [(WRAPPERS["plain"], "strategy"), *((wrap, "graph") for wrap in WRAPPERS.values())],
     ids=["strategy", *WRAPPERS],
 )
-def test_an_agent_summarizes(wrap: Any, place: str) -> None:
+def test_an_agent_summarizes(wrap: Any, role: str) -> None:
     """Its last message is the summary that the model is sent."""
     agent = wrap(create_agent(ScriptedChat(default="They talked about trains."), []))
     chat = ScriptedChat(default=long_answer)
-    own: Any = {"summarizer": agent}
-    if place == "strategy":
-        own = {"strategy": Summarizing(summarizer=agent)}
+    options: Any = {"summarizer": agent}
+    if role == "strategy":
+        options = {"strategy": Summarizing(summarizer=agent)}
     settings = {
         "topics": "off",
         "judging": "off",
@@ -52,12 +52,12 @@ def test_an_agent_summarizes(wrap: Any, place: str) -> None:
         "context_window_tokens": 2000,
     }
     with Conversation.open(
-        ":memory:", model=chat, judge=ScriptedJudge(), settings=settings, **own
+        ":memory:", model=chat, judge=ScriptedJudge(), settings=settings, **options
     ) as talk:
         for number in range(10):
             talk.say(f"question {number}")
 
-    assert any("about trains" in message.text for sent in chat.calls for message in sent)
+    assert any("about trains" in message.text for messages in chat.calls for message in messages)
 
 
 @pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)

@@ -31,9 +31,9 @@ ORDERS = {
 }
 
 
-def said(messages: list[AnyMessage]) -> list[str]:
+def speeches(messages: list[AnyMessage]) -> list[str]:
     """A transcript as `role: words`, without the ids of checkpoints."""
-    return [re.sub(r"cp-\w+", "cp", each) for each in said_with_ids(messages)]
+    return [re.sub(r"cp-\w+", "cp", text) for text in said_with_ids(messages)]
 
 
 class Parent(MessagesState):
@@ -70,9 +70,9 @@ def store(request: pytest.FixtureRequest) -> dict[str, Any]:
     return {"store": InMemoryStore()} if request.param == "store" else {}
 
 
-async def send(graph: Any, form: str, text: str, **more: Any) -> list[AnyMessage]:
+async def send(graph: Any, form: str, text: str, **values: Any) -> list[AnyMessage]:
     """Send a text; the messages of the state that was stored."""
-    value = {"messages": [("user", text)], **more}
+    value = {"messages": [("user", text)], **values}
     if form == "invoke":
         graph.invoke(value, config())
     else:
@@ -81,7 +81,7 @@ async def send(graph: Any, form: str, text: str, **more: Any) -> list[AnyMessage
     return messages
 
 
-def unkeyed(texts: Sequence[str]) -> list[str]:
+def without_keys(texts: Sequence[str]) -> list[str]:
     """Texts without the keys of fences, which have a secret of each thread."""
     return [re.sub(r' key="\d+"', "", text) for text in texts]
 
@@ -93,43 +93,46 @@ async def test_the_parent_has_the_transcript_of_the_graph_alone(
     texts: list[str], form: str, store: str, kind: str
 ) -> None:
     """After every order its messages, and what the model is sent next, are the same."""
-    inner, outer = Numbered(), Numbered()
+    inner = Numbered()
+    outer = Numbered()
     alone = make(outer, store=InMemoryStore() if store == "store" else None)
     parent = parent_of(child_of(kind, inner), store=InMemoryStore() if store == "store" else None)
     for text in texts:
-        expected, found = await send(alone, form, text), await send(parent, form, text)
+        expected = await send(alone, form, text)
+        messages = await send(parent, form, text)
 
-        assert said(expected) == said(found), text
-        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
+        assert speeches(expected) == speeches(messages), text
+        assert without_keys(outer.texts()) == without_keys(inner.texts())
 
 
 @pytest.fixture
-def reopened(tmp_path: Path) -> Iterator[Any]:
+def reopen_parent(tmp_path: Path) -> Iterator[Any]:
     """Builds the parent over a file, which is opened again every time."""
-    opened = []
+    databases = []
 
     def build(kind: str, model: Any) -> Any:
-        for database in opened:
+        for database in databases:
             database.close()
-        opened[:] = [open_database(tmp_path / "parent.db")]
-        savers = {"checkpointer": opened[0].saver, "store": opened[0].store}
+        databases[:] = [open_database(tmp_path / "parent.db")]
+        savers = {"checkpointer": databases[0].saver, "store": databases[0].store}
         return parent_of(child_of(kind, model), **savers)
 
     yield build
-    opened[0].close()
+    databases[0].close()
 
 
 @pytest.mark.sample(every=4)
-async def test_orders_hold_after_reloading_the_parent(reopened: Any, kind: str) -> None:
+async def test_orders_hold_after_reloading_the_parent(reopen_parent: Any, kind: str) -> None:
     """Each message and order comes to a parent that was built again."""
-    inner, outer = Numbered(), Numbered()
+    inner = Numbered()
+    outer = Numbered()
     alone = make(outer)
     for text in ORDERS["undo and redo"]:
         expected = await send(alone, "invoke", text)
-        found = await send(reopened(kind, inner), "invoke", text)
+        messages = await send(reopen_parent(kind, inner), "invoke", text)
 
-        assert said(expected) == said(found), text
-        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
+        assert speeches(expected) == speeches(messages), text
+        assert without_keys(outer.texts()) == without_keys(inner.texts())
 
 
 @pytest.mark.sample(every=2)
@@ -137,14 +140,16 @@ async def test_a_host_orders_a_rollback_through_the_parent(
     kind: str, store: dict[str, Any]
 ) -> None:
     """`should_rollback` removes from the parent, and only once."""
-    inner, outer = Numbered(), Numbered()
-    alone, parent = make(outer), parent_of(child_of(kind, inner), **store)
+    inner = Numbered()
+    outer = Numbered()
+    alone = make(outer)
+    parent = parent_of(child_of(kind, inner), **store)
     for text, flags in [("one", {}), ("two", {}), ("three", {"should_rollback": True}), ("4", {})]:
         expected = await send(alone, "invoke", text, **flags)
-        found = await send(parent, "invoke", text, **flags)
+        messages = await send(parent, "invoke", text, **flags)
 
-        assert said(expected) == said(found), text
-        assert unkeyed(outer.texts()) == unkeyed(inner.texts())
+        assert speeches(expected) == speeches(messages), text
+        assert without_keys(outer.texts()) == without_keys(inner.texts())
 
 
 @pytest.mark.sample(every=2)
@@ -159,11 +164,11 @@ async def test_a_rejected_injected_message_leaves_the_parent(
     model = Numbered()
     parent = parent_of(child_of(kind, model, judge), **store)
     await send(parent, "invoke", "one")
-    written = [HumanMessage("what else?"), AIMessage("some nonsense"), HumanMessage("two")]
-    parent.invoke({"messages": written}, config())
+    injected = [HumanMessage("what else?"), AIMessage("some nonsense"), HumanMessage("two")]
+    parent.invoke({"messages": injected}, config())
     messages = await send(parent, "invoke", "three")
 
-    assert "some nonsense" not in said(messages)
+    assert "some nonsense" not in speeches(messages)
     assert not any("nonsense" in text_of(message) for message in messages)
     assert not any("nonsense" in text for text in model.texts())
 
@@ -186,12 +191,12 @@ def test_several_runs_at_once_remove_their_own(store: dict[str, Any]) -> None:
 
     builder.add_conditional_edges(START, fan)
     parent = builder.compile(checkpointer=InMemorySaver(), **store)
-    written: Any = [HumanMessage("one", id="1"), AIMessage("First answer.", id="2")]
-    written += [HumanMessage("two", id="3"), AIMessage("Second answer.", id="4")]
-    parent.invoke({"messages": written, "orders": ["/rollback 1", "/help"]}, config())
-    both = parent.invoke({"orders": ["/rollback 1", "/rollback 1 "]}, config())
+    messages: Any = [HumanMessage("one", id="1"), AIMessage("First answer.", id="2")]
+    messages += [HumanMessage("two", id="3"), AIMessage("Second answer.", id="4")]
+    parent.invoke({"messages": messages, "orders": ["/rollback 1", "/help"]}, config())
+    state = parent.invoke({"orders": ["/rollback 1", "/rollback 1 "]}, config())
 
-    texts = said(both["messages"])
+    texts = speeches(state["messages"])
     assert "ai: Second answer." not in texts
     assert "human: one" in texts
 
@@ -210,7 +215,8 @@ def test_runs_at_once_cannot_share_one_state() -> None:
 
 async def test_two_graphs_in_one_parent(store: dict[str, Any]) -> None:
     """Each keeps its own steps; what one removes the other is not sent either."""
-    first, second = Numbered(), Numbered()
+    first = Numbered()
+    second = Numbered()
     builder: Any = StateGraph(MessagesState)
     graphs = [
         build_graph(model, judge=scores(), name=name)
@@ -228,7 +234,7 @@ async def test_two_graphs_in_one_parent(store: dict[str, Any]) -> None:
         messages = await send(parent, "invoke", text)
 
     assert ["first", "second"] == [graph.name for graph in graphs]
-    assert "human: three" not in said(messages)
+    assert "human: three" not in speeches(messages)
     await send(parent, "invoke", "four for the second")
     assert not any("three" in text for text in second.texts())
     assert any("two for the second" in text for text in second.texts())
@@ -264,8 +270,8 @@ async def test_other_nodes_keep_their_messages(kind: str) -> None:
     await send(parent, "invoke", "two")
     messages = await send(parent, "invoke", "/undo")
 
-    assert "human: two" not in said(messages)
-    assert "ai: noted 2" in said(messages)
+    assert "human: two" not in speeches(messages)
+    assert "ai: noted 2" in speeches(messages)
     assert len({message.id for message in messages}) == len(messages)
     await send(parent, "invoke", "three")
     assert not any("two" in text for text in model.texts())
@@ -275,20 +281,23 @@ async def test_other_nodes_keep_their_messages(kind: str) -> None:
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 async def test_a_function_around_the_graph_may_return_any_part(form: str, kind: str) -> None:
     """The last message is enough, as a supervisor's `last_message` returns it."""
-    model, outer = Numbered(), Numbered()
-    graph, alone = child_of(kind, model), make(outer)
+    model = Numbered()
+    outer = Numbered()
+    graph = child_of(kind, model)
+    alone = make(outer)
 
     def blocking(state: Any) -> Any:
         return {"messages": graph.invoke(state)["messages"][-1:]}
 
-    async def awaited(state: Any, config: RunnableConfig) -> Any:
+    async def run_async(state: Any, config: RunnableConfig) -> Any:
         return {"messages": (await graph.ainvoke(state, config))["messages"][-1:]}
 
-    parent = parent_of(blocking if form == "invoke" else awaited)
+    parent = parent_of(blocking if form == "invoke" else run_async)
     for text in ORDERS["undo and redo"]:
-        expected, found = await send(alone, form, text), await send(parent, form, text)
+        expected = await send(alone, form, text)
+        messages = await send(parent, form, text)
 
-        assert said(expected) == said(found), text
+        assert speeches(expected) == speeches(messages), text
         assert outer.texts() == model.texts()
 
 
@@ -335,11 +344,11 @@ async def test_a_decision_inside_the_parent(form: str, kind: str) -> None:
     resume: Any = Command(resume={"decisions": [{"type": "approve"}]})
     assert waiting["__interrupt__"]
     if form == "invoke":
-        done = parent.invoke(resume, config())
+        state = parent.invoke(resume, config())
     else:
-        done = await parent.ainvoke(resume, config())
+        state = await parent.ainvoke(resume, config())
 
-    assert ["human", "ai"] == [message.type for message in done["messages"]]
+    assert ["human", "ai"] == [message.type for message in state["messages"]]
     assert ["human", "ai"] == [m.type for m in (await send(parent, "invoke", "/undo"))[-2:]]
 
 
@@ -348,9 +357,9 @@ def test_an_order_is_streamed_to_the_host() -> None:
     parent = parent_of(build_graph(Numbered(), judge=scores()))
     for text in ("one", "two"):
         parent.invoke({"messages": text}, config())
-    shown = list(parent.stream({"messages": "/undo"}, config(), stream_mode="updates"))
+    updates = list(parent.stream({"messages": "/undo"}, config(), stream_mode="updates"))
 
-    assert "RemoveMessage" in str(shown)
+    assert "RemoveMessage" in str(updates)
 
 
 def test_the_graph_inside_itself_changes_nothing_outside() -> None:
@@ -361,10 +370,10 @@ def test_the_graph_inside_itself_changes_nothing_outside() -> None:
 
     inner = build_graph(Numbered(), judge=judge)
     outer = make(inner, lambda _: 0.9)
-    written = [HumanMessage("what?"), AIMessage("some nonsense"), HumanMessage("two")]
-    state = outer.invoke({"messages": written}, config())
+    messages = [HumanMessage("what?"), AIMessage("some nonsense"), HumanMessage("two")]
+    state = outer.invoke({"messages": messages}, config())
 
-    assert "ai: some nonsense" in said(state["messages"])
+    assert "ai: some nonsense" in speeches(state["messages"])
 
 
 class Added(TypedDict):
@@ -395,18 +404,18 @@ def test_as_node_refuses_what_would_not_hold() -> None:
     graph = child_of("as_node", model)
     value: Any = {"messages": [HumanMessage("one", id="1")]}
 
-    def part(_: Any) -> Any:
+    def run_anything(_: Any) -> Any:
         return graph.invoke({"messages": "other"})
 
-    def renamed(state: Any) -> Any:
+    def run_renamed(state: Any) -> Any:
         return {"chat": graph.invoke({"messages": state["chat"]})["messages"]}
 
     with pytest.raises(ConfigurationError, match="its parent has no checkpointer"):
         parent_of(graph, checkpointer=None).invoke(value)
     with pytest.raises(ConfigurationError, match="not given the messages of its parent"):
-        parent_of(part).invoke(value, config())
+        parent_of(run_anything).invoke(value, config())
     with pytest.raises(ConfigurationError, match="no messages with a reducer"):
-        parent_of(renamed, schema=Chat).invoke({"chat": ["one"]}, config())
+        parent_of(run_renamed, schema=Chat).invoke({"chat": ["one"]}, config())
     assert not model.inputs
 
 
@@ -418,8 +427,8 @@ def test_a_parent_without_a_checkpointer() -> None:
     state = parent.invoke({"messages": [*state["messages"], HumanMessage("two")]})
     state = parent.invoke({"messages": [*state["messages"], HumanMessage("/rollback 1")]})
 
-    assert "human: two" not in said(state["messages"])
-    assert "human: one" in said(state["messages"])
+    assert "human: two" not in speeches(state["messages"])
+    assert "human: one" in speeches(state["messages"])
 
 
 def test_as_node_refuses_a_parent_that_is_a_node() -> None:

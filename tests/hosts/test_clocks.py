@@ -20,7 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
-from tests.hosts.savers import CONFIG, answer, answering, asked, invoke
+from tests.hosts.savers import CONFIG, answer, answering, invoke, question_input
 from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError
@@ -67,11 +67,15 @@ def parent_of(node: Any, **savers: Any) -> Any:
     return builder.compile(**savers)
 
 
-def said(state: Any) -> list[str]:
+def speeches(state: Any) -> list[str]:
     """The questions of a state; each has its answer."""
     messages = state.values.get("messages", [])
-    texts = [each.text for each in messages if each.type == "human" and each.text[0] != "/"]
-    assert {f"This answers {each}" for each in texts} <= {each.text for each in messages}
+    texts = [
+        message.text for message in messages if message.type == "human" and message.text[0] != "/"
+    ]
+    assert {f"This answers {message}" for message in texts} <= {
+        message.text for message in messages
+    }
     return texts
 
 
@@ -81,7 +85,7 @@ def of_newest(states: list[Any]) -> list[str]:
     parents = [
         (state.parent_config or CONFIG)["configurable"].get("checkpoint_id") for state in states
     ]
-    assert all(names.index(each) > at for at, each in enumerate(parents) if each in names)
+    assert all(names.index(name) > index for index, name in enumerate(parents) if name in names)
     return names
 
 
@@ -107,20 +111,20 @@ def test_no_turn_is_lost_to_a_clock(kind: str, steps: list[tuple[float, str]]) -
                     invoke(graph, question)
                     expected = [*expected, question]
                 elif step == "update":
-                    answered = ("ai", f"This answers {question}")
-                    graph.update_state(CONFIG, {"messages": [("user", question), answered]})
+                    answer = ("ai", f"This answers {question}")
+                    graph.update_state(CONFIG, {"messages": [("user", question), answer]})
                     expected = [*expected, question]
                 elif step == "travel":
-                    earlier = [each for each in states if not each.next][-1]
-                    graph.invoke(asked(question), earlier.config)
-                    expected = [*said(earlier), question]
+                    earlier = [state for state in states if not state.next][-1]
+                    graph.invoke(question_input(question), earlier.config)
+                    expected = [*speeches(earlier), question]
                 else:
                     assert "Removed" in invoke(graph, "/rollback 1") or not expected
                     expected = expected[:-1]
-                newest = graph.get_state(CONFIG)
-                assert expected == said(newest)
+                state = graph.get_state(CONFIG)
+                assert expected == speeches(state)
                 names = of_newest(list(graph.get_state_history(CONFIG)))
-                assert names[0] == newest.config["configurable"]["checkpoint_id"]
+                assert names[0] == state.config["configurable"]["checkpoint_id"]
 
 
 @pytest.mark.sample(every=3)
@@ -132,9 +136,9 @@ def test_no_turn_of_a_graph_around_is_lost(kind: str, clocks: list[float]) -> No
         for number, seconds in enumerate([HOUR, *clocks]):
             with computer(seconds):
                 parent = parent_of(answering(), **savers)
-                parent.invoke(asked(f"Question {number}"), CONFIG)
-                newest = parent.get_state(CONFIG)
-                assert [f"Question {each}" for each in range(number + 1)] == said(newest)
+                parent.invoke(question_input(f"Question {number}"), CONFIG)
+                state = parent.get_state(CONFIG)
+                assert [f"Question {index}" for index in range(number + 1)] == speeches(state)
 
 
 @given(clocks=st.lists(CLOCKS, max_size=4))
@@ -145,9 +149,9 @@ def test_no_state_of_another_graph_is_lost(clocks: list[float]) -> None:
         expected: list[str] = []
         for number, seconds in enumerate([HOUR, *clocks]):
             with computer(seconds):
-                plain.invoke(asked(f"Question {number}"), CONFIG)
+                plain.invoke(question_input(f"Question {number}"), CONFIG)
                 expected.append(f"Question {number}")
-                assert expected == said(plain.get_state(CONFIG))
+                assert expected == speeches(plain.get_state(CONFIG))
         first = list(plain.get_state_history(CONFIG))[-1].config
         with computer(0):
             update = plain.update_state(first, {"messages": [("ai", "Hello")]}, as_node="talk")
@@ -159,8 +163,8 @@ def test_a_reply_is_that_of_its_own_question(tmp_path: Path) -> None:
     model = ScriptedChat(script=answer)
     for number, seconds in enumerate([600, 0, -HOUR]):
         with computer(seconds):
-            given = {"thread": "t", "model": model, "judge": ScriptedJudge()}
-            with Conversation.open(tmp_path / "talk.db", **given) as talk:
+            options = {"thread": "t", "model": model, "judge": ScriptedJudge()}
+            with Conversation.open(tmp_path / "talk.db", **options) as talk:
                 assert f"This answers Question {number}" == talk.say(f"Question {number}").text
                 assert 2 * (number + 1) == len(talk.messages())
                 assert freeze_messages(replay(recorded(talk).events()).messages) == freeze_messages(
@@ -175,20 +179,22 @@ def test_a_copy_goes_on_from_its_newest_state() -> None:
         for number, seconds in enumerate([HOUR, 0]):
             with computer(seconds):
                 invoke(answering(**savers), f"Question {number}")
-        states = sorted(saver.list(CONFIG), key=lambda each: each.checkpoint["id"])
+        states = sorted(saver.list(CONFIG), key=lambda state: state.checkpoint["id"])
         for state in states:
             parent = (state.parent_config or CONFIG)["configurable"].get("checkpoint_id")
-            place = {"thread_id": "copy", "checkpoint_ns": "", "checkpoint_id": parent}
+            target = {"thread_id": "copy", "checkpoint_ns": "", "checkpoint_id": parent}
             versions = state.checkpoint["channel_versions"]
-            put = saver.put({"configurable": place}, state.checkpoint, state.metadata, versions)
+            new_config = saver.put(
+                {"configurable": target}, state.checkpoint, state.metadata, versions
+            )
             for task, channel, value in state.pending_writes:
-                saver.put_writes(put, [(channel, value)], task)
+                saver.put_writes(new_config, [(channel, value)], task)
         copy: Any = {"configurable": {"thread_id": "copy"}}
         with computer(-HOUR):
             graph = answering(**savers)
-            assert ["Question 0", "Question 1"] == said(graph.get_state(copy))
-            graph.invoke(asked("Question 2"), copy)
-            assert ["Question 0", "Question 1", "Question 2"] == said(graph.get_state(copy))
+            assert ["Question 0", "Question 1"] == speeches(graph.get_state(copy))
+            graph.invoke(question_input("Question 2"), copy)
+            assert ["Question 0", "Question 1", "Question 2"] == speeches(graph.get_state(copy))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -196,9 +202,12 @@ def test_a_copy_goes_on_from_its_newest_state() -> None:
 def test_a_turn_that_cannot_land_is_refused(*, kind: str, around: bool) -> None:
     """If no later id is possible, the error says how far the clock is behind; no model is called."""
     with saver_of(kind) as savers:
-        saver, model = savers["checkpointer"], ScriptedChat(script=answer)
-        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
-        saver.put(place, {**empty_checkpoint(), "id": LAST_ID}, {"source": "update", "step": 0}, {})
+        saver = savers["checkpointer"]
+        model = ScriptedChat(script=answer)
+        target: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": ""}}
+        saver.put(
+            target, {**empty_checkpoint(), "id": LAST_ID}, {"source": "update", "step": 0}, {}
+        )
         graph = (
             parent_of(answering(model=model), **savers)
             if around
@@ -207,7 +216,7 @@ def test_a_turn_that_cannot_land_is_refused(*, kind: str, around: bool) -> None:
         with pytest.raises(
             ConflictError, match=r"is from 5236-03-31 21:21:00 UTC, .* days, .* behind"
         ):
-            graph.invoke(asked("Question"), CONFIG)
+            graph.invoke(question_input("Question"), CONFIG)
         assert 0 == len(model.calls)
         with computer(0):  # no other thread gets ids of that time
             assert "This answers Question" == invoke(answering(), "Question")
@@ -221,21 +230,22 @@ def test_checkpoints_return_in_the_order_of_their_turns() -> None:
             clock = partial(noon.replace, hour=12 + hours)
             invoke(answering(clock=clock, **savers), f"Question {number} about birds")
         graph = answering(clock=lambda: noon, **savers)
-        made = graph.get_state(CONFIG).values["checkpoints"]
-        assert [1, 2, 3] == [each["turn"] for each in made]
+        checkpoints = graph.get_state(CONFIG).values["checkpoints"]
+        assert [1, 2, 3] == [checkpoint["turn"] for checkpoint in checkpoints]
         invoke(graph, "/rollback 2")
         invoke(graph, "/undo")
-        assert made == graph.get_state(CONFIG).values["checkpoints"]
+        assert checkpoints == graph.get_state(CONFIG).values["checkpoints"]
 
 
 @pytest.mark.full
 def test_two_processes_with_different_clocks_take_turns(tmp_path: Path) -> None:
     """All turns are in their order, and each process gets the answer of its own question."""
-    path, expected = tmp_path / "t.db", list[str]()
+    path = tmp_path / "t.db"
+    expected = list[str]()
     command = [sys.executable, "-m", "tests.hosts.clock_child", str(path), "600"]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    started: Any = subprocess.Popen(command, **pipes)
-    with started as ahead, closing(open_database(path)) as database:
+    process: Any = subprocess.Popen(command, **pipes)
+    with process as ahead, closing(open_database(path)) as database:
         graph = answering(checkpointer=database.saver, store=database.store)
         for number in range(6):
             question = f"Question {number}"
@@ -247,6 +257,6 @@ def test_two_processes_with_different_clocks_take_turns(tmp_path: Path) -> None:
                 reply = ahead.stdout.readline().strip()
             expected.append(question)
             assert f"This answers {question}" == reply
-            assert expected == said(graph.get_state(CONFIG))
+            assert expected == speeches(graph.get_state(CONFIG))
         ahead.stdin.close()
     assert 0 == ahead.returncode

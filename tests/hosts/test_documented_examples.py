@@ -37,7 +37,7 @@ def test_no_example_is_left_out() -> None:
 
 
 @contextmanager
-def served(name: str, folder: Path) -> Iterator[str]:
+def serve_example(name: str, folder: Path) -> Iterator[str]:
     """The address at which uvicorn serves an example that is an app."""
     (folder / "app.py").write_text(named(name).code, encoding="utf-8")
     port = free_port()
@@ -51,10 +51,10 @@ def served(name: str, folder: Path) -> Iterator[str]:
 def test_an_app_and_its_client(host: str, tmp_path: Path) -> None:
     """Uvicorn serves the app, and its client prints what the page says."""
     client = named(f"{host}-client")
-    with served(f"{host}-app", tmp_path) as url:
-        printed = printed_by(client, tmp_path, replaced={WEB_SERVER: url})
+    with serve_example(f"{host}-app", tmp_path) as url:
+        output = printed_by(client, tmp_path, replaced={WEB_SERVER: url})
 
-    assert client.expected == printed
+    assert client.expected == output
 
 
 def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
@@ -88,9 +88,9 @@ def test_two_users_of_langgraph_dev(
     client = named("auth-client")
 
     with dev_server(llmock_server, own_config, tmp_path / "server.log") as url:
-        printed = printed_by(client, tmp_path, replaced={DEV_SERVER: url})
+        output = printed_by(client, tmp_path, replaced={DEV_SERVER: url})
 
-    assert client.expected == printed
+    assert client.expected == output
 
 
 @pytest.mark.skipif(not (shutil.which("node") and shutil.which("npm")), reason="needs node and npm")
@@ -98,16 +98,18 @@ def test_two_users_of_langgraph_dev(
 def test_the_javascript_sdk(version: str, server_url: str, llmock: LLMock, tmp_path: Path) -> None:
     """The JavaScript SDK of either version talks to `langgraph dev`."""
     install = ["npm", "install", "--no-audit", "--no-fund", f"@langchain/langgraph-sdk@{version}"]
-    done = subprocess.run(install, cwd=tmp_path, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"npm cannot install the SDK here: {done.stderr[-300:]}")
+    installation = subprocess.run(
+        install, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    if installation.returncode:
+        pytest.skip(f"npm cannot install the SDK here: {installation.stderr[-300:]}")
     llmock.add(answers("Two days are enough."), grades(0.9))
     client = named("dev-client-js")
-    printed = printed_by(
+    output = printed_by(
         client, tmp_path, command=["node"], file="client.mjs", replaced={DEV_SERVER: server_url}
     )
 
-    assert client.expected == printed
+    assert client.expected == output
 
 
 def test_another_provider(llmock: LLMock, tmp_path: Path) -> None:
@@ -117,9 +119,9 @@ def test_another_provider(llmock: LLMock, tmp_path: Path) -> None:
         Reply(text='{"score": 0.9, "reason": "It answers."}', match=Match(model="qwen3:8b")),
     )
     example = named("provider")
-    replaced = {MODEL_SERVER: llmock.base_url()}
+    replacements = {MODEL_SERVER: llmock.base_url()}
 
-    assert example.expected == printed_by(example, tmp_path, replaced=replaced)
+    assert example.expected == printed_by(example, tmp_path, replaced=replacements)
 
 
 def test_postgres(url: str, tmp_path: Path) -> None:

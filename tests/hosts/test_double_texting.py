@@ -32,7 +32,7 @@ TURNS = [("human", QUESTION), ("ai", GOOD), ("human", OTHER), ("ai", OTHER_ANSWE
 
 
 @asynccontextmanager
-async def first_run(thread: Thread, *, read: bool = True) -> AsyncIterator[str]:  # noqa: F811
+async def first_run(thread: Thread, *, is_read: bool = True) -> AsyncIterator[str]:  # noqa: F811
     """The run of the first question, which is under way, and perhaps read; gives its id."""
     value = {"messages": [{"role": "user", "content": QUESTION}]}
     run = await thread.client.runs.create(
@@ -42,7 +42,7 @@ async def first_run(thread: Thread, *, read: bool = True) -> AsyncIterator[str]:
     while (await anext(heard)).event != "custom":
         """Until it plans."""
     await asyncio.sleep(0.3)  # until the model is asked, which no event tells
-    if not read:
+    if not is_read:
         await heard.aclose()
         await asyncio.sleep(0.3)  # until the server notices
     yield run["run_id"]
@@ -93,11 +93,11 @@ async def test_interrupted_question_stays_in_the_transcript(
 
 
 @pytest.mark.parametrize("earlier", ["", "And a spider?"], ids=["first turn", "later turn"])
-@pytest.mark.parametrize("read", ["", "read"], ids=["nobody reads", "read"])
+@pytest.mark.parametrize("reader", ["", "read"], ids=["nobody reads", "read"])
 async def test_question_that_langgraph_deletes_is_a_branch(
     thread: Thread,  # noqa: F811
     llmock: LLMock,
-    read: str,
+    reader: str,
     earlier: str,
 ) -> None:
     """With `rollback` the first question leaves the transcript, and is kept as a branch.
@@ -110,7 +110,7 @@ async def test_question_that_langgraph_deletes_is_a_branch(
         before = transcript(await thread.say(earlier))
     llmock.add(Delay(4.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
-    async with first_run(thread, read=bool(read)):
+    async with first_run(thread, is_read=bool(reader)):
         state = await text_again(thread, "rollback")
     assert [*before, *TURNS[2:]] == transcript(state)
     assert [*before, *TURNS[2:]] == transcript(await thread.state())
@@ -128,21 +128,22 @@ async def test_question_of_a_queued_run_is_a_branch(
     llmock.add(Delay(3.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
     value = {"messages": [{"role": "user", "content": "And in the queue?"}]}
-    runs, name = thread.client.runs, thread.thread_id
+    runs = thread.client.runs
+    name = thread.thread_id
     async with first_run(thread) as first:
-        queued = await runs.create(name, "unsay", input=value, multitask_strategy="enqueue")
+        queued_run = await runs.create(name, "unsay", input=value, multitask_strategy="enqueue")
         if strategy == "cancel":
-            await runs.cancel(name, queued["run_id"], action="rollback")
+            await runs.cancel(name, queued_run["run_id"], action="rollback")
         elif strategy == "delete":
-            await runs.delete(name, queued["run_id"])
+            await runs.delete(name, queued_run["run_id"])
         if strategy in ("cancel", "delete"):
             await runs.join(name, first)
             state = await thread.say(OTHER)
         else:
             state = await text_again(thread, strategy)
     assert "And in the queue?" not in [text for _, text in transcript(state)]
-    kept = [m.content for branch in await branches(thread) for m in branch["messages"]]
-    assert "And in the queue?" in kept
+    texts = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    assert "And in the queue?" in texts
 
 
 async def test_question_that_stays_in_the_queue_is_answered_only(
@@ -152,19 +153,20 @@ async def test_question_that_stays_in_the_queue_is_answered_only(
     """Deleting another queued run leaves it alone, and no branch has it."""
     llmock.add(Delay(3.0, match=ANSWERER, times=1))
     llmock.add(answers(OTHER_ANSWER), grades(0.9))
-    runs, name = thread.client.runs, thread.thread_id
+    runs = thread.client.runs
+    name = thread.thread_id
     async with first_run(thread):
-        created = [
+        runs_created = [
             await runs.create(
                 name, "unsay", input={"messages": [{"role": "user", "content": text}]}
             )
             for text in ("Deleted?", "Answered?")
         ]
-        await runs.delete(name, created[0]["run_id"])
-        await runs.join(name, created[1]["run_id"])
+        await runs.delete(name, runs_created[0]["run_id"])
+        await runs.join(name, runs_created[1]["run_id"])
     assert "Answered?" in [text for _, text in transcript(await thread.state())]
-    kept = [m.content for branch in await branches(thread) for m in branch["messages"]]
-    assert ["Deleted?"] == kept
+    texts = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    assert ["Deleted?"] == texts
 
 
 async def test_a_turn_makes_two_states_on_a_server(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
@@ -174,15 +176,15 @@ async def test_a_turn_makes_two_states_on_a_server(thread: Thread, llmock: LLMoc
         await thread.say(f"{QUESTION} ({number})")
     states = await thread.client.threads.get_history(thread.thread_id, limit=100)
     assert 10 == len(states)
-    newest = await thread.client.threads.get_history(thread.thread_id, limit=10)
-    ids = {state["checkpoint"]["checkpoint_id"] for state in newest}
+    history = await thread.client.threads.get_history(thread.thread_id, limit=10)
+    ids = {state["checkpoint"]["checkpoint_id"] for state in history}
     first = [s for s in states if f"{QUESTION} (1)" in str(s["values"])][-1]
     assert first["parent_checkpoint"]["checkpoint_id"] in ids
-    edited = await thread.say("How many has an ant?", checkpoint=first["parent_checkpoint"])
+    state = await thread.say("How many has an ant?", checkpoint=first["parent_checkpoint"])
     assert [QUESTION + " (0)", "How many has an ant?"] == [
-        text for role, text in transcript(edited) if role == "human"
+        text for role, text in transcript(state) if role == "human"
     ]
-    (branch,) = [each for each in await branches(thread) if each["kind"] == "host"]
+    (branch,) = [branch for branch in await branches(thread) if branch["kind"] == "host"]
     assert 8 == len(branch["messages"])
 
 

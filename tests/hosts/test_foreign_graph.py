@@ -19,9 +19,9 @@ from unsay.storage.sqlite import open_database
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """Our file."""
-    found = open_database(tmp_path / "unsay.db")
-    yield found
-    found.close()
+    sqlite_database = open_database(tmp_path / "unsay.db")
+    yield sqlite_database
+    sqlite_database.close()
 
 
 class Deltas(TypedDict, total=False):
@@ -30,7 +30,7 @@ class Deltas(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], DeltaChannel(merge_messages, snapshot_frequency=3)]
 
 
-def other(schema: Any, **options: Any) -> Any:
+def foreign_graph(schema: Any, **options: Any) -> Any:
     """A graph that is not ours and has our name for its messages."""
     builder: Any = StateGraph(schema)
 
@@ -54,13 +54,15 @@ def states(graph: Any) -> dict[str, list[str]]:
 @pytest.mark.parametrize("schema", [MessagesState, Deltas], ids=["whole", "deltas"])
 def test_another_graphs_history_is_kept(database: Database, schema: Any) -> None:
     """Every state that it ever had is there and reads the same."""
-    graph = other(schema, checkpointer=database.saver)
-    seen: dict[str, list[str]] = {}
+    graph = foreign_graph(schema, checkpointer=database.saver)
+    states_by_key: dict[str, list[str]] = {}
     for number in range(12):
         graph.invoke({"messages": [("user", f"q{number}")]}, config())
-        seen |= {key: words for key, words in states(graph).items() if key not in seen}
-    assert 3 * 12 == len(seen)
-    assert seen == states(graph)
+        states_by_key |= {
+            key: value for key, value in states(graph).items() if key not in states_by_key
+        }
+    assert 3 * 12 == len(states_by_key)
+    assert states_by_key == states(graph)
 
 
 @pytest.mark.full
@@ -68,16 +70,16 @@ def test_another_graphs_history_is_kept(database: Database, schema: Any) -> None
 def test_a_thread_of_two_graphs_keeps_the_others_states(database: Database, schema: Any) -> None:
     """Our states that its states build on are kept as well."""
     ours = make(Numbered(), checkpointer=database.saver, store=database.store)
-    theirs = other(schema, checkpointer=database.saver)
+    theirs = foreign_graph(schema, checkpointer=database.saver)
     say(ours, "q1", "q2")
     theirs.invoke({"messages": [("user", "theirs")]}, config())
     before = states(theirs)
     say(ours, *(f"q{number}" for number in range(3, 200)))
     after = states(theirs)
-    gone = before.keys() - after.keys()
+    lost_keys = before.keys() - after.keys()
     assert len(after) < 2 * 200
-    assert {} == {key: words for key, words in before.items() if after.get(key, words) != words}
-    assert not any("theirs" in str(before[key]) for key in gone)
+    assert {} == {key: value for key, value in before.items() if after.get(key, value) != value}
+    assert not any("theirs" in str(before[key]) for key in lost_keys)
 
 
 def test_our_state_inside_of_another_graph_is_kept(database: Database) -> None:

@@ -28,7 +28,7 @@ from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
 from tests.graph.kit import said
-from tests.hosts.savers import answering, asked
+from tests.hosts.savers import answering, question_input
 from unsay.conversation.conversation import Conversation
 from unsay.errors import InputError, ModelReplyError
 from unsay.graph import build_graph
@@ -114,7 +114,7 @@ ROLES = st.sampled_from(
     ]
 )
 DICTS = st.builds(
-    lambda role, parts: {"role": role, **parts},
+    lambda role, content: {"role": role, **content},
     ROLES,
     st.fixed_dictionaries(
         {},
@@ -131,12 +131,12 @@ DICTS = st.builds(
 )
 
 
-def message(made: Callable[[Any], BaseMessage], content: Any, changed: dict[str, Any]) -> Any:
+def message(build: Callable[[Any], BaseMessage], content: Any, fields: dict[str, Any]) -> Any:
     """A message of a class; fields may have any value, since LangChain does not check those set later."""
-    found = made("words")
-    for name, value in {"content": content, **changed}.items():
-        setattr(found, name, value)
-    return found
+    result = build("words")
+    for name, value in {"content": content, **fields}.items():
+        setattr(result, name, value)
+    return result
 
 
 CHANGED = st.dictionaries(st.sampled_from(["id", "name", "response_metadata"]), ODD, max_size=1)
@@ -150,11 +150,13 @@ class Loose(TypedDict):
     messages: Any
 
 
-def store_loosely(value: Any, saver: Any, place: Any) -> None:
+def store_loosely(value: Any, saver: Any, run_config: Any) -> None:
     """Let another graph write to the thread what unsay would refuse; the saver may refuse it."""
     builder: Any = StateGraph(Loose).add_node("put", lambda _: {"messages": value})
     with suppress(Exception):
-        builder.add_edge(START, "put").compile(checkpointer=saver).invoke({"messages": []}, place)
+        builder.add_edge(START, "put").compile(checkpointer=saver).invoke(
+            {"messages": []}, run_config
+        )
 
 
 numbers = count()
@@ -165,30 +167,31 @@ numbers = count()
 @given(value=GIVEN)
 def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
     """What no provider knows is refused, and nothing is stored, or it is read and the thread goes on."""
-    database, place = open_database(":memory:"), f"t{next(numbers)}"
-    where: Any = {"configurable": {"thread_id": place}}
+    database = open_database(":memory:")
+    thread_id = f"t{next(numbers)}"
+    run_config: Any = {"configurable": {"thread_id": thread_id}}
     graph = answering(checkpointer=database.saver, store=database.store)
     talk = Conversation.open(
-        database, thread=place, model=lambda _: "An answer", judge=ScriptedJudge()
+        database, thread=thread_id, model=lambda _: "An answer", judge=ScriptedJudge()
     )
-    graph.invoke(asked("Hello?"), where)
-    before = graph.get_state(where).values["messages"]
+    graph.invoke(question_input("Hello?"), run_config)
+    before = graph.get_state(run_config).values["messages"]
 
     try:
         if door == "input":
-            graph.invoke({"messages": value}, where)
+            graph.invoke({"messages": value}, run_config)
         elif door == "update":
-            graph.update_state(where, {"messages": value})
+            graph.update_state(run_config, {"messages": value})
         elif door == "add":
             talk.add(value)
         else:
-            store_loosely(value, database.saver, where)
+            store_loosely(value, database.saver, run_config)
     except InputError:
-        assert before == graph.get_state(where).values["messages"]
+        assert before == graph.get_state(run_config).values["messages"]
 
-    assert "ai" == graph.invoke(asked("And now, please?"), where)["messages"][-1].type
+    assert "ai" == graph.invoke(question_input("And now, please?"), run_config)["messages"][-1].type
     for verb in ("/undo", "/redo", "/rollback"):
-        graph.invoke(asked(verb), where)
+        graph.invoke(question_input(verb), run_config)
     str(talk.timeline()), str(talk.branches()), talk.messages()
     assert "An answer" == str(talk.say("Is it well?"))
     database.close()
@@ -197,21 +200,23 @@ def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
 @pytest.mark.parametrize("given_role", ["function", "chat"])
 def test_words_of_an_unknown_author_are_a_document(given_role: str) -> None:
     """They reach the model as retrieved material, never as a question of the user."""
-    seen: list[Any] = []
+    calls: list[Any] = []
     graph = answering(
-        model=lambda sent: seen.append(sent) or "An answer", checkpointer=InMemorySaver()
+        model=lambda messages: calls.append(messages) or "An answer", checkpointer=InMemorySaver()
     )
     one = FunctionMessage(name="f", content="It rains.")
-    other = ChatMessage(role="critic", content="It rains.")
-    where: Any = {"configurable": {"thread_id": "t"}}
+    critic = ChatMessage(role="critic", content="It rains.")
+    run_config: Any = {"configurable": {"thread_id": "t"}}
 
-    state = graph.invoke({"messages": [one if given_role == "function" else other]}, where)
-    assert [("human", "document")] == [(each.type, each.name) for each in state["messages"]]
-    assert not seen
+    state = graph.invoke({"messages": [one if given_role == "function" else critic]}, run_config)
+    assert [("human", "document")] == [
+        (message.type, message.name) for message in state["messages"]
+    ]
+    assert not calls
 
-    state = graph.invoke(asked("And the weather?"), where)
+    state = graph.invoke(question_input("And the weather?"), run_config)
     assert "An answer" == state["messages"][-1].text
-    assert "It rains." in str(seen[-1][-1].content)
+    assert "It rains." in str(calls[-1][-1].content)
 
 
 def test_a_parents_foreign_messages_are_answered() -> None:
@@ -221,10 +226,10 @@ def test_a_parents_foreign_messages_are_answered() -> None:
     builder.add_node("remark", lambda _: {"messages": [FunctionMessage(name="f", content="Odd.")]})
     builder.add_edge(START, "remark").add_edge("remark", "talk")
     parent = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
-    where: Any = {"configurable": {"thread_id": "t"}}
+    run_config: Any = {"configurable": {"thread_id": "t"}}
 
     for question in ("One?", "Two?", "/undo", "Three?"):
-        state = parent.invoke({"messages": [Voice(question)]}, where)
+        state = parent.invoke({"messages": [Voice(question)]}, run_config)
 
     assert "ai" == state["messages"][-1].type
 
@@ -243,7 +248,7 @@ class Server(BaseChatModel):
         return self
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        results = [each.text for each in messages if each.type == "tool"]
+        results = [message.text for message in messages if message.type == "tool"]
         reply = Priced(" and ".join(results)) if results else Priced("", tool_calls=self.calls)
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
@@ -254,8 +259,8 @@ def double(number: int) -> str:
 
 
 @pytest.mark.parametrize("call_id", [None, "", "same"])
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
-def test_calls_without_an_id_of_their_own_get_one(call_id: str | None, way: str) -> None:
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
+def test_calls_without_an_id_of_their_own_get_one(call_id: str | None, form: str) -> None:
     """Each result is paired with its call, in the turn and in later ones."""
     calls = [{"name": "double", "args": {"number": n}, "id": call_id} for n in (1, 2)]
     database = open_database(":memory:")
@@ -266,21 +271,23 @@ def test_calls_without_an_id_of_their_own_get_one(call_id: str | None, way: str)
         checkpointer=database.saver,
         store=database.store,
     )
-    where: Any = {"configurable": {"thread_id": "t"}}
+    run_config: Any = {"configurable": {"thread_id": "t"}}
     state: Any = {}
     for question in ("Double them?", "Again?"):
-        if way == "invoke":
-            state = graph.invoke(asked(question), where)
+        if form == "invoke":
+            state = graph.invoke(question_input(question), run_config)
         else:
-            state = asyncio.run(graph.ainvoke(asked(question), where))
+            state = asyncio.run(graph.ainvoke(question_input(question), run_config))
 
     expected = ["human: Double them?", "ai: ", "tool: 2", "tool: 4", "ai: 2 and 4"]
     assert [*expected, "human: Again?", "ai: 2 and 4"] == said(state["messages"])
     ids = [call["id"] for call in state["messages"][1].tool_calls]
     assert 2 == len(set(ids))
     assert all(ids)
-    assert ids == [each.tool_call_id for each in state["messages"][2:4]]
-    assert {AIMessage, HumanMessage, ToolMessage} == {type(each) for each in state["messages"]}
+    assert ids == [message.tool_call_id for message in state["messages"][2:4]]
+    assert {AIMessage, HumanMessage, ToolMessage} == {
+        type(message) for message in state["messages"]
+    }
     database.close()
 
 
@@ -289,9 +296,9 @@ def test_a_reply_of_another_role_ends_the_turn_with_our_error() -> None:
     replies: list[Any] = [ChatMessage(role="model", content="?"), "An answer"]
     saver = InMemorySaver()
     graph = answering(model=lambda _: replies.pop(0), checkpointer=saver)
-    where: Any = {"configurable": {"thread_id": "t"}}
+    run_config: Any = {"configurable": {"thread_id": "t"}}
 
     with pytest.raises(ModelReplyError):
-        graph.invoke(asked("Hello?"), where)
+        graph.invoke(question_input("Hello?"), run_config)
 
-    assert "An answer" == graph.invoke(None, where)["messages"][-1].text
+    assert "An answer" == graph.invoke(None, run_config)["messages"][-1].text

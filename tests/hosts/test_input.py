@@ -30,7 +30,7 @@ from langgraph.types import Command, Overwrite, Send
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from tests.hosts.savers import CONFIG, answering, asked, opened, opened_awaited
+from tests.hosts.savers import CONFIG, answering, open_savers, opened_awaited, question_input
 from unsay.conversation.conversation import Conversation
 from unsay.errors import InputError, UnsayError
 from unsay.graph import build_graph
@@ -106,7 +106,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """The folder of the savers' files."""
     return tmp_path
 
@@ -121,19 +121,21 @@ class Host:
     memory: Any
     """The saver in memory, which must outlive a run."""
 
-    def does(self, act: Callable[[HostGraph], Any], awaited: Callable[[HostGraph], Any]) -> Any:
+    def does(self, act: Callable[[HostGraph], Any], act_async: Callable[[HostGraph], Any]) -> Any:
         """Open the saver, run the graph, and close everything again."""
         if not self.awaits:
             with (
-                nullcontext(self.memory) if self.memory else opened(self.kind, self.folder) as found
+                nullcontext(self.memory)
+                if self.memory
+                else open_savers(self.kind, self.folder) as savers
             ):
-                return act(answering(**found))
+                return act(answering(**savers))
 
         async def run() -> Any:
             if self.memory:
-                return await awaited(answering(**self.memory))
-            async with opened_awaited(self.kind, self.folder) as found:
-                return await awaited(answering(**found))
+                return await act_async(answering(**self.memory))
+            async with opened_awaited(self.kind, self.folder) as savers:
+                return await act_async(answering(**savers))
 
         return asyncio.run(run())
 
@@ -158,16 +160,16 @@ class Host:
 
 
 @pytest.fixture(params=[False, True], ids=["blocking", "awaited"])
-def host(request: pytest.FixtureRequest, place: Path, kind: str) -> Iterator[Host]:
+def host(request: pytest.FixtureRequest, folder: Path, kind: str) -> Iterator[Host]:
     """A host with its own saver and one answered turn."""
     with ExitStack() as stack:
-        found = stack.enter_context(opened(kind, place)) if kind == "memory" else None
-        made = Host(kind=kind, folder=place, awaits=request.param, memory=found)
-        made.invoke(asked("Hello?"))
-        yield made
+        savers = stack.enter_context(open_savers(kind, folder)) if kind == "memory" else None
+        host_under_test = Host(kind=kind, folder=folder, awaits=request.param, memory=savers)
+        host_under_test.invoke(question_input("Hello?"))
+        yield host_under_test
 
 
-def said(messages: list[Any]) -> list[tuple[str, Any]]:
+def speeches(messages: list[Any]) -> list[tuple[str, Any]]:
     """Who says what."""
     return [(message.type, message.content) for message in messages]
 
@@ -177,24 +179,26 @@ def said(messages: list[Any]) -> list[tuple[str, Any]]:
 def test_what_add_messages_accepts_works(host: Host, messages: Any) -> None:
     """The transcript has what LangGraph's reducer makes of it, and the same after a restart."""
     before = len(host.messages())
-    returned = host.invoke({"messages": messages})["messages"]
-    given = convert_to_messages(cast("Any", add_messages([], messages)))
+    messages_returned = host.invoke({"messages": messages})["messages"]
+    messages_given = convert_to_messages(cast("Any", add_messages([], messages)))
 
-    assert said(given) == said(returned[before : before + len(given)])
-    assert bool(given) == (len(returned) == before + len(given) + 1)
-    assert returned == host.messages()
-    assert len(returned) == len({message.id for message in returned})
+    assert speeches(messages_given) == speeches(
+        messages_returned[before : before + len(messages_given)]
+    )
+    assert bool(messages_given) == (len(messages_returned) == before + len(messages_given) + 1)
+    assert messages_returned == host.messages()
+    assert len(messages_returned) == len({message.id for message in messages_returned})
 
 
 @contextmanager
-def unchanged(host: Host) -> Iterator[None]:
+def expect_no_change(host: Host) -> Iterator[None]:
     """What happens meanwhile leaves the thread as it was."""
     before = host.state()
     yield
     assert before == host.state()
 
 
-def refused() -> Any:
+def expect_refusal() -> Any:
     """A refusal says what is wrong, and that nothing was stored."""
     return pytest.raises(InputError, match=r"Nothing was stored$")
 
@@ -211,21 +215,21 @@ def bad_values() -> Iterator[Any]:
 @pytest.mark.sample(every=4)
 def test_everything_else_is_refused_as_input(host: Host) -> None:
     """The thread is as it was, and answers the next question."""
-    with unchanged(host):
+    with expect_no_change(host):
         for value in bad_values():
-            with refused():
+            with expect_refusal():
                 host.invoke(value)
 
-    assert "This answers Well?" == host.invoke(asked("Well?"))["messages"][-1].text
+    assert "This answers Well?" == host.invoke(question_input("Well?"))["messages"][-1].text
 
 
 @pytest.mark.sample(every=4)
 def test_everything_else_is_refused_as_an_update(host: Host) -> None:
     """An update is refused for each node that it claims to come from."""
     nodes = itertools.cycle([None, "__start__", "__input__", "process_message"])
-    with unchanged(host):
+    with expect_no_change(host):
         for value, as_node in zip(bad_values(), nodes, strict=False):
-            with refused():
+            with expect_refusal():
                 host.update(value, as_node)
 
     host.update({"messages": ("user", "Well?")}, "__start__")
@@ -237,7 +241,7 @@ def test_everything_else_is_refused_as_an_update(host: Host) -> None:
 def test_no_private_channel_can_be_written(name: str) -> None:
     """An input, a command and an update are refused, for every node."""
     graph = answering(checkpointer=InMemorySaver())
-    graph.invoke(asked("Hello?"), CONFIG)
+    graph.invoke(question_input("Hello?"), CONFIG)
     before = graph.get_state(CONFIG)
     value: dict[str, Any] = {name: "theirs"}
     for given_value in (value, Command(update=value), {**value, "messages": "x"}):
@@ -255,7 +259,7 @@ def test_no_private_channel_can_be_written(name: str) -> None:
 def test_an_update_inside_a_copy_is_checked(host: Host) -> None:
     """LangGraph takes a list of updates together with a copy of a state."""
     bad = [({"turn": {"done": True}}, "process_message")]
-    with unchanged(host), refused():
+    with expect_no_change(host), expect_refusal():
         host.update(bad, "__copy__")
 
 
@@ -264,12 +268,12 @@ def test_a_host_may_pass_on_what_it_read(host: Host) -> None:
     """AG-UI sends a thread's whole state with a new message, and writes it back to edit one."""
     values = dict(host.state().values)
     host.update(values, "__start__")
-    returned = host.invoke({**values, "messages": "Well?", "ag-ui": {"tools": []}})
+    messages_returned = host.invoke({**values, "messages": "Well?", "ag-ui": {"tools": []}})
 
     assert ["Hello?", "This answers Hello?", "Well?", "This answers Well?"] == [
-        message.text for message in returned["messages"]
+        message.text for message in messages_returned["messages"]
     ]
-    with unchanged(host), refused():
+    with expect_no_change(host), expect_refusal():
         host.invoke({**values, "turn": {}})
 
 
@@ -278,7 +282,7 @@ def test_removals_work(host: Host) -> None:
     new = [RemoveMessage(id=REMOVE_ALL_MESSAGES), HumanMessage("New?"), AIMessage("New.")]
     host.invoke({"messages": new})
 
-    assert [("human", "New?"), ("ai", "New.")] == said(host.messages())
+    assert [("human", "New?"), ("ai", "New.")] == speeches(host.messages())
 
 
 class Typed(BaseModel):
@@ -310,11 +314,14 @@ def test_ids_are_unique_across_threads_and_runs() -> None:
         config: Any = {"configurable": {"thread_id": thread}}
         for _ in range(2):
             graph.invoke({"messages": ["Well?", ("user", "Well?")]}, config)
-        graph.invoke(asked("/undo"), config)
+        graph.invoke(question_input("/undo"), config)
         ids += [message.id for message in graph.get_state(config).values["messages"]]
-    ids += [message.id for message in graph.builder.compile().invoke(asked("Well?"))["messages"]]
+    ids += [
+        message.id
+        for message in graph.builder.compile().invoke(question_input("Well?"))["messages"]
+    ]
     for _ in range(2):
-        ids += [message.id for message in answering().invoke(asked("Well?"))["messages"]]
+        ids += [message.id for message in answering().invoke(question_input("Well?"))["messages"]]
 
     assert len(ids) == len(set(ids))
 
@@ -328,28 +335,30 @@ def test_an_update_before_the_first_turn_does_no_harm(node: str) -> None:
     graph.update_state(CONFIG, {"messages": [("ai", "Welcome!")]}, as_node=node)
     graph.invoke(None, CONFIG)
 
-    assert "This answers Well?" == graph.invoke(asked("Well?"), CONFIG)["messages"][-1].text
+    assert (
+        "This answers Well?" == graph.invoke(question_input("Well?"), CONFIG)["messages"][-1].text
+    )
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("stored", [5, None, {"x": 1}, [["user", 5]], [{"role": "nobody"}]])
-def test_a_bad_write_of_an_older_version_is_left_out(host: Host, stored: Any) -> None:
+@pytest.mark.parametrize("messages", [5, None, {"x": 1}, [["user", 5]], [{"role": "nobody"}]])
+def test_a_bad_write_of_an_older_version_is_left_out(host: Host, messages: Any) -> None:
     """Earlier versions stored a write before they read it; the next question is answered."""
-    bad: Any = Trusted({"messages": stored})
+    bad: Any = Trusted({"messages": messages})
     host.update(bad, "create_checkpoint")
 
-    assert "This answers Well?" == host.invoke(asked("Well?"))["messages"][-1].text
+    assert "This answers Well?" == host.invoke(question_input("Well?"))["messages"][-1].text
     assert 4 == len(host.messages())
 
 
 def test_reading_bad_writes_does_not_depend_on_their_split() -> None:
     """LangGraph may replay writes in any batches."""
     writes: list[Any] = [HumanMessage("a", id="1"), 5, [None, ("ai", "b")], {"x": 1}]
-    whole = merge_messages([], writes)
+    merged_messages = merge_messages([], writes)
 
-    assert ["a", "b"] == [message.content for message in whole]
+    assert ["a", "b"] == [message.content for message in merged_messages]
     for cut in range(len(writes) + 1):
-        assert whole == merge_messages(merge_messages([], writes[:cut]), writes[cut:])
+        assert merged_messages == merge_messages(merge_messages([], writes[:cut]), writes[cut:])
     assert [] == merge_messages(cast("Any", 5), [])
 
 
@@ -381,8 +390,8 @@ STEPS = st.one_of(
 @pytest.fixture(scope="module", params=["memory", "ours"])
 def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A graph over a saver that many threads share."""
-    with opened(request.param, tmp_path_factory.mktemp("property")) as found:
-        yield answering(**found)
+    with open_savers(request.param, tmp_path_factory.mktemp("property")) as savers:
+        yield answering(**savers)
 
 
 @pytest.mark.sample(every=2)
@@ -390,18 +399,18 @@ def graph(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_no_json_makes_a_thread_unusable(graph: HostGraph, steps: list[Any]) -> None:
     """Arbitrary JSON in any channel, in any order with good turns; then a question is answered."""
     config: Any = {"configurable": {"thread_id": str(uuid4())}}
-    for way, value, *node in steps:
+    for door, value, *node in steps:
         with suppress(UnsayError, EmptyInputError, InvalidUpdateError):
-            if way == "turn":
-                graph.invoke(asked(value), config)
-            elif way == "input":
+            if door == "turn":
+                graph.invoke(question_input(value), config)
+            elif door == "input":
                 graph.invoke(value, config)
-            elif way == "update":
+            elif door == "update":
                 graph.update_state(config, value, as_node=node[0])
             else:
-                part = {"resume": value} if way == "resume" else {"update": value}
-                graph.invoke(Command(**part), config)
-    state = graph.invoke(asked("And now?"), config)
+                order = {"resume": value} if door == "resume" else {"update": value}
+                graph.invoke(Command(**order), config)
+    state = graph.invoke(question_input("And now?"), config)
 
     assert "This answers And now?" == state["messages"][-1].text
     assert state["messages"] == graph.get_state(config).values["messages"]
@@ -411,7 +420,7 @@ def test_a_conversation_goes_on_after_refusals(tmp_path: Path) -> None:
     """The same file opens with `Conversation`, and every verb works."""
     database = open_database(tmp_path / "talk.db")
     graph = answering(checkpointer=database.saver, store=database.store)
-    graph.invoke(asked("Hello?"), CONFIG)
+    graph.invoke(question_input("Hello?"), CONFIG)
     for value in bad_values():
         with suppress(InputError):
             graph.invoke(value, CONFIG)

@@ -27,9 +27,9 @@ REASON = "A spider has eight legs."
 def clean_log(server_url: str, server_log: Path) -> Iterator[None]:
     """What the server logs during a test holds no blocking call; a failed test shows it."""
     del server_url
-    seen = server_log.stat().st_size
+    size = server_log.stat().st_size
     yield
-    log = server_log.read_bytes()[seen:].decode(errors="replace")
+    log = server_log.read_bytes()[size:].decode(errors="replace")
     print(log)
     assert "BlockingError" not in log
 
@@ -40,8 +40,8 @@ async def client(
 ) -> AsyncIterator[LangGraphClient]:
     """A client of the server."""
     del llmock, clean_log
-    async with get_client(url=server_url, api_key=None) as made:
-        yield made
+    async with get_client(url=server_url, api_key=None) as sdk_client:
+        yield sdk_client
 
 
 class Thread:
@@ -53,9 +53,9 @@ class Thread:
 
     async def run(self, value: Any = None, **options: Any) -> dict[str, Any]:
         """The state after a run."""
-        found = await self.client.runs.wait(self.thread_id, "unsay", input=value, **options)
-        assert isinstance(found, dict)
-        return found
+        state = await self.client.runs.wait(self.thread_id, "unsay", input=value, **options)
+        assert isinstance(state, dict)
+        return state
 
     async def say(self, text: str, **options: Any) -> dict[str, Any]:
         """The state after a message of the user."""
@@ -125,10 +125,10 @@ async def test_bad_exchange_in_the_input_is_rolled_back(thread: Thread, llmock: 
     """An exchange that the host puts before a question is judged, and taken back if it fails."""
     llmock.add(answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     put_in = [("user", "Is a spider an insect?"), ("assistant", BAD), ("user", QUESTION)]
-    value = {"messages": [{"role": role, "content": words} for role, words in put_in]}
+    value = {"messages": [{"role": role, "content": text} for role, text in put_in]}
     lines = transcript(await thread.run(value))
     assert TURN == [lines[0], lines[-1]]
-    assert [True] == [words.startswith("Automatic rollback") for _, words in lines[1:-1]]
+    assert [True] == [text.startswith("Automatic rollback") for _, text in lines[1:-1]]
 
 
 async def test_host_orders_a_rollback_through_the_state(thread: Thread, llmock: LLMock) -> None:
@@ -146,13 +146,13 @@ async def test_host_orders_a_rollback_through_the_state(thread: Thread, llmock: 
 async def test_rollback_and_undo_by_command(thread: Thread, llmock: LLMock) -> None:
     """`/rollback` takes the last turn off, `/undo` brings it back; no model is asked."""
     await two_turns(thread, llmock)
-    asked = len(llmock.requests)
-    back = await thread.say("/rollback")
+    request_count = len(llmock.requests)
+    state = await thread.say("/rollback")
     undone = await thread.say("/undo")
-    assert TURN == transcript(back)[:2]
-    assert TWO_TURNS == [said for said in transcript(undone) if said in TWO_TURNS]
-    assert ("human", OTHER) not in transcript(back)
-    assert asked == len(llmock.requests)
+    assert TURN == transcript(state)[:2]
+    assert TWO_TURNS == [speech for speech in transcript(undone) if speech in TWO_TURNS]
+    assert ("human", OTHER) not in transcript(state)
+    assert request_count == len(llmock.requests)
 
 
 async def test_undo_takes_a_turn_back(thread: Thread, llmock: LLMock) -> None:
@@ -166,23 +166,23 @@ async def test_stream_shows_tokens_and_what_is_taken_back(thread: Thread, llmock
     llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
     drafts: dict[str, str] = {}
     struck: list[str] = []
-    async for part in thread.client.runs.stream(
+    async for event in thread.client.runs.stream(
         thread.thread_id,
         "unsay",
         input={"messages": [{"role": "user", "content": QUESTION}]},
         stream_mode=["messages-tuple", "custom"],
     ):
-        if part.event == "messages" and part.data[0]["content"]:
-            chunk = part.data[0]
+        if event.event == "messages" and event.data[0]["content"]:
+            chunk = event.data[0]
             drafts[chunk["id"]] = drafts.get(chunk["id"], "") + chunk["content"]
-        if part.event == "custom" and part.data["unsay"] == "draft_rejected":
-            struck.append(part.data["message_id"])
+        if event.event == "custom" and event.data["unsay"] == "draft_rejected":
+            struck.append(event.data["message_id"])
     assert [BAD, GOOD] == list(drafts.values())
     assert struck == list(drafts)[:1]
 
 
 @pytest.mark.parametrize(
-    ("resume", "delivered"),
+    ("resume", "answer"),
     [
         pytest.param({"decisions": [{"type": "approve"}]}, BAD, id="approve"),
         pytest.param(
@@ -207,7 +207,7 @@ async def test_stream_shows_tokens_and_what_is_taken_back(thread: Thread, llmock
     ],
 )
 async def test_person_decides_about_rejected_drafts(
-    thread: Thread, llmock: LLMock, resume: Any, delivered: str
+    thread: Thread, llmock: LLMock, resume: Any, answer: str
 ) -> None:
     """With `on_exhausted="ask"` the run is interrupted, and either front end's answer ends it."""
     llmock.add(answers(BAD, times=1), answers(GOOD), grades(0.1, REASON, times=1), grades(0.9))
@@ -220,7 +220,7 @@ async def test_person_decides_about_rejected_drafts(
         request["review_configs"][0]["action_name"],
     )
     state = await thread.run(command={"resume": resume}, context=asking)
-    assert [("human", QUESTION), ("ai", delivered)] == transcript(state)
+    assert [("human", QUESTION), ("ai", answer)] == transcript(state)
 
 
 async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> None:
@@ -263,16 +263,16 @@ async def test_failed_run_goes_on_where_it_stopped(thread: Thread, llmock: LLMoc
     assert TURN == transcript(await thread.run())
 
 
-async def stored(thread: Thread, *place: str, **options: Any) -> list[Any]:
+async def search_store(thread: Thread, *namespace: str, **options: Any) -> list[Any]:
     """What the server's store holds in a namespace and under it."""
-    found = await thread.client.store.search_items(place, limit=1_000, **options)
-    return list(found["items"])
+    page = await thread.client.store.search_items(namespace, limit=1_000, **options)
+    return list(page["items"])
 
 
 async def items(thread: Thread, kind: str, **options: Any) -> list[Any]:
     """What the server's store holds of one kind for the thread, oldest first."""
-    found = await stored(thread, "unsay", kind, thread.thread_id, **options)
-    return sorted(found, key=lambda item: str(item["created_at"]))
+    entries = await search_store(thread, "unsay", kind, thread.thread_id, **options)
+    return sorted(entries, key=lambda item: str(item["created_at"]))
 
 
 async def server_runs(thread: Thread) -> list[str]:
@@ -292,7 +292,7 @@ async def test_runs_are_listed_under_the_servers_ids(thread: Thread, llmock: LLM
     assert [("completed", {"tenant": "a"}), ("completed", {})] == [
         (line["value"]["status"], line["value"].get("labels", {})) for line in lines
     ]
-    everywhere = await stored(thread, "unsay", "runs")
+    everywhere = await search_store(thread, "unsay", "runs")
     assert {line["key"] for line in lines} <= {line["key"] for line in everywhere}
 
 
@@ -303,16 +303,16 @@ async def test_runs_are_found_by_their_status(thread: Thread, llmock: LLMock) ->
     llmock.add(Fail(401, match=ANSWERER), answers(OTHER_ANSWER))
     await thread.say(OTHER, raise_error=False)
     (failed,) = await items(thread, "runs", filter={"status": "failed"})
-    (completed,) = await items(thread, "runs", filter={"status": "completed"})
-    (kept,) = await items(thread, "requests")
+    (completed_run,) = await items(thread, "runs", filter={"status": "completed"})
+    (request,) = await items(thread, "requests")
     await thread.run()
 
-    assert (await server_runs(thread))[:2] == [completed["key"], failed["key"]]
+    assert (await server_runs(thread))[:2] == [completed_run["key"], failed["key"]]
     assert failed["value"]["error"].startswith("ModelRefusedError: The provider refused")
-    assert (failed["key"], OTHER) == (kept["value"]["run_id"], kept["value"]["question"])
+    assert (failed["key"], OTHER) == (request["value"]["run_id"], request["value"]["question"])
     assert [] == await items(thread, "runs", filter={"status": "failed"})
-    (again,) = [line for line in await items(thread, "runs") if line["key"] == failed["key"]]
-    assert ("completed", 2) == (again["value"]["status"], again["value"]["attempt"])
+    (retried_run,) = [line for line in await items(thread, "runs") if line["key"] == failed["key"]]
+    assert ("completed", 2) == (retried_run["value"]["status"], retried_run["value"]["attempt"])
 
 
 async def test_a_run_that_the_server_cancels(thread: Thread, llmock: LLMock) -> None:
@@ -343,12 +343,12 @@ async def test_a_paused_run_says_what_it_waits_for(thread: Thread, llmock: LLMoc
     asking = {"on_exhausted": "ask", "max_rollbacks": 0}
     await thread.say(QUESTION, context=asking)
     waiting = (await thread.client.threads.get_state(thread.thread_id))["tasks"][0]["interrupts"]
-    (paused,) = await items(thread, "runs", filter={"status": "paused"})
+    (paused_run,) = await items(thread, "runs", filter={"status": "paused"})
     await thread.run(command={"resume": "approve"}, context=asking)
 
-    assert waiting[0]["id"] == paused["value"]["suspension"]["suspension_id"]
+    assert waiting[0]["id"] == paused_run["value"]["suspension"]["suspension_id"]
     (line,) = await items(thread, "runs")
-    assert (paused["key"], "completed") == (line["key"], line["value"]["status"])
+    assert (paused_run["key"], "completed") == (line["key"], line["value"]["status"])
 
 
 async def test_the_event_log_and_the_branches_are_in_the_servers_store(
@@ -361,10 +361,10 @@ async def test_the_event_log_and_the_branches_are_in_the_servers_store(
     pages = {page["key"]: page["value"] for page in await items(thread, "event_log")}
     (branch,) = await items(thread, "branches")
 
-    newest = pages[head["page_id"]]
-    first = pages[newest["before"]]
+    newest_page = pages[head["page_id"]]
+    first = pages[newest_page["before"]]
     assert (2, None) == (len(pages), first["before"])
-    assert 0 < first["count"] < newest["count"] == head["count"]
+    assert 0 < first["count"] < newest_page["count"] == head["count"]
     assert [branch["key"]] == [ref["id"] for ref in (await thread.state())["branches"]]
 
 
@@ -375,23 +375,23 @@ async def test_an_ended_thread_refuses_the_next_run(thread: Thread, llmock: LLMo
     """
     llmock.add(answers(GOOD), grades(0.9))
     await thread.say(QUESTION)
-    now = "2026-01-01T00:00:00.000+00:00"
-    line = {"title": "Spiders", "turns": 1, "created_at": now, "updated_at": now}
-    ended = {**line, "status": "ended", "ended_at": now, "labels": {}}
-    await thread.client.store.put_item(("unsay", "threads"), thread.thread_id, ended)
-    asked = len(llmock.requests)
-    refused = await thread.say(OTHER, raise_error=False)
+    moment = "2026-01-01T00:00:00.000+00:00"
+    line = {"title": "Spiders", "turns": 1, "created_at": moment, "updated_at": moment}
+    entry = {**line, "status": "ended", "ended_at": moment, "labels": {}}
+    await thread.client.store.put_item(("unsay", "threads"), thread.thread_id, entry)
+    request_count = len(llmock.requests)
+    state = await thread.say(OTHER, raise_error=False)
 
-    assert "SessionEndedError" == refused["__error__"]["error"]
-    assert (asked, 1) == (len(llmock.requests), len(await items(thread, "runs")))
+    assert "SessionEndedError" == state["__error__"]["error"]
+    assert (request_count, 1) == (len(llmock.requests), len(await items(thread, "runs")))
 
 
 async def test_server_publishes_nodes_and_context(client: LangGraphClient) -> None:
     """Studio can draw the seed's five nodes, and offers what a run may override."""
     assistant = (await client.assistants.search(graph_id="unsay"))[0]["assistant_id"]
-    drawn = await client.assistants.get_graph(assistant)
+    drawing = await client.assistants.get_graph(assistant)
     schemas = await client.assistants.get_schemas(assistant)
-    nodes = {node["id"] for node in drawn["nodes"]} - {"__start__", "__end__"}
+    nodes = {node["id"] for node in drawing["nodes"]} - {"__start__", "__end__"}
     assert {
         "evaluate_quality",
         "detect_topic_change",
@@ -428,14 +428,14 @@ async def test_the_graph_is_an_mcp_tool(
     del client
     llmock.add(answers(GOOD), grades(0.9))
     (tool,) = (await mcp(server_url, "tools/list"))["tools"]
-    called = await mcp(
+    result = await mcp(
         server_url, "tools/call", name=tool["name"], arguments={"messages": QUESTION}
     )
 
     assert list(Input.__annotations__) == list(tool["inputSchema"]["properties"])
-    assert not called.get("isError")
-    assert GOOD in str(called["content"])
-    assert "event_log" not in str(called["content"])
+    assert not result.get("isError")
+    assert GOOD in str(result["content"])
+    assert "event_log" not in str(result["content"])
 
 
 @pytest.mark.parametrize(
@@ -454,9 +454,9 @@ async def test_a_client_cannot_break_a_thread(
 ) -> None:
     """The server names the error, and the thread goes on."""
     llmock.add(answers(GOOD), grades(0.9))
-    refused = await thread.run(**options, raise_error=False)
+    state = await thread.run(**options, raise_error=False)
 
-    assert "InputError" == refused["__error__"]["error"]
+    assert "InputError" == state["__error__"]["error"]
     assert TURN == transcript(await thread.say(QUESTION))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langgraph.graph import START, MessagesState, StateGraph
 
-from tests.hosts.savers import answering, asked, opened_awaited
+from tests.hosts.savers import answering, opened_awaited, question_input
 
 RUNS = 50
 
@@ -39,8 +39,8 @@ async def all_runs_end(kind: str, folder: Path, start: Callable[[], Any]) -> Non
         around.add_edge(START, "talk")
         for name, graph in [("own", answering(**savers)), ("around", around.compile(**savers))]:
             configs: Any = [{"configurable": {"thread_id": f"{name} {n}"}} for n in range(RUNS)]
-            begun = [graph.ainvoke(asked("Question"), config) for config in configs]
-            runs = [asyncio.create_task(run) for run in begun]
+            coroutines = [graph.ainvoke(question_input("Question"), config) for config in configs]
+            runs = [asyncio.create_task(run) for run in coroutines]
             while not all(run.done() for run in runs):
                 assert 1 == await ask()
                 await asyncio.sleep(0.01)

@@ -35,10 +35,10 @@ def test_tools_of_an_mcp_server(tmp_path: Path) -> None:
     async def turns() -> list[str]:
         async with AsyncConversation.open(tmp_path / "b.db", **options) as conversation:
             await conversation.say(QUESTION)
-            said = await conversation.messages()
+            messages = await conversation.messages()
         graph = make(options["model"], options["judge"], tools=tools)
         state = await graph.ainvoke({"messages": [("user", QUESTION)]}, config())
-        return [str(said[-2].content), str(state["messages"][-2].content)]
+        return [str(messages[-2].content), str(state["messages"][-2].content)]
 
     assert all("クモ: 8" in content for content in asyncio.run(turns()))
     graph = make(options["model"], options["judge"], tools=tools)

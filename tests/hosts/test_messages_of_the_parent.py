@@ -12,17 +12,17 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from tests.graph.kit import Numbered, config, make, scores
-from tests.hosts.test_as_node import ORDERS, Parent, child_of, parent_of, said
+from tests.hosts.test_as_node import ORDERS, Parent, child_of, parent_of, speeches
 from unsay.errors import ConfigurationError, InputError
 from unsay.graph import build_graph
 from unsay.hosts.entry import HostGraph
 from unsay.testing import ScriptedChat, ToolCalls
 
 
-def newest(left: Any, right: Any) -> Any:
+def keep_newest(earlier: Any, later_ones: Any) -> Any:
     """A reducer of a host's own, which keeps the newest messages."""
-    merged: Any = add_messages(left, right)
-    return merged[-40:]
+    messages: Any = add_messages(earlier, later_ones)
+    return messages[-40:]
 
 
 class Chat(TypedDict):
@@ -42,7 +42,7 @@ class Model(BaseModel):
 class Own(TypedDict):
     """Messages with a reducer of the host's own."""
 
-    chat: Annotated[list[AnyMessage], newest]
+    chat: Annotated[list[AnyMessage], keep_newest]
 
 
 class Plain(TypedDict):
@@ -65,8 +65,8 @@ class Replaced(TypedDict):
 
 def chat_of(state: Any) -> list[AnyMessage]:
     """The messages of a parent's state."""
-    found: list[AnyMessage] = state["chat"] if isinstance(state, dict) else state.chat
-    return found
+    messages: list[AnyMessage] = state["chat"] if isinstance(state, dict) else state.chat
+    return messages
 
 
 @pytest.mark.sample(every=4)
@@ -80,26 +80,28 @@ def chat_of(state: Any) -> list[AnyMessage]:
 )
 async def test_orders_hold_under_another_name(schema: Any, form: str, kind: str) -> None:
     """What is removed and restored, and what the model is sent next, is as in the graph alone."""
-    inner, outer = Numbered(), Numbered()
-    graph, alone = child_of(kind, inner), make(outer)
+    inner = Numbered()
+    outer = Numbered()
+    graph = child_of(kind, inner)
+    alone = make(outer)
 
     def blocking(state: Any) -> Any:
-        given: Any = chat_of(state)
+        messages_given: Any = chat_of(state)
         if form == "copies":
-            given = [(each.type, each.content) for each in given]
-        messages = graph.invoke({"messages": given})["messages"]
+            messages_given = [(message.type, message.content) for message in messages_given]
+        messages = graph.invoke({"messages": messages_given})["messages"]
         return {"chat": messages if form == "all" else messages[-1:]}
 
-    async def awaited(state: Any) -> Any:
+    async def run_async(state: Any) -> Any:
         return {"chat": (await graph.ainvoke({"messages": chat_of(state)}))["messages"][-1:]}
 
-    parent = parent_of(awaited if form == "async" else blocking, schema=schema)
+    parent = parent_of(run_async if form == "async" else blocking, schema=schema)
     for text in (*ORDERS["undo and redo"], "/rollback 1", "six"):
         alone.invoke({"messages": [("user", text)]}, config())
         await parent.ainvoke({"chat": [("user", text)]}, config())
 
         expected = alone.get_state(config()).values["messages"]
-        assert said(expected) == said(chat_of(parent.get_state(config()).values)), text
+        assert speeches(expected) == speeches(chat_of(parent.get_state(config()).values)), text
         assert outer.texts() == inner.texts()
 
 
@@ -107,8 +109,10 @@ async def test_orders_hold_under_another_name(schema: Any, form: str, kind: str)
 @pytest.mark.parametrize("key", ["messages", "chat"])
 def test_orders_hold_in_the_graph_around_the_parent(key: str) -> None:
     """A parent that is a node itself, also behind a function, does not keep what was removed."""
-    inner, outer = Numbered(), Numbered()
-    parent, alone = parent_of(child_of("None", inner), checkpointer=None), make(outer)
+    inner = Numbered()
+    outer = Numbered()
+    parent = parent_of(child_of("None", inner), checkpointer=None)
+    alone = make(outer)
 
     def around(state: Any) -> Any:
         return {key: parent.invoke({"messages": state[key]})["messages"]}
@@ -118,7 +122,7 @@ def test_orders_hold_in_the_graph_around_the_parent(key: str) -> None:
         alone.invoke({"messages": [("user", text)]}, config())
         state = grandparent.invoke({key: [("user", text)]}, config())
 
-        assert said(alone.get_state(config()).values["messages"]) == said(state[key]), text
+        assert speeches(alone.get_state(config()).values["messages"]) == speeches(state[key]), text
         assert outer.texts() == inner.texts()
 
 
@@ -147,19 +151,19 @@ def test_every_form_of_a_message_is_answered(name: str, schema: Any) -> None:
     parent = parent_of(build_graph(Numbered(), judge=scores()), schema=schema)
     messages = parent.invoke({"messages": [FORMS[name]]}, config())["messages"]
 
-    assert ["human", "ai"] == [each.type for each in messages]
+    assert ["human", "ai"] == [message.type for message in messages]
     messages = parent.invoke({"messages": [*messages, ("user", "/rollback")]}, config())["messages"]
-    assert ["human: /rollback"] == [each for each in said(messages) if "human" in each][-1:]
+    assert ["human: /rollback"] == [each for each in speeches(messages) if "human" in each][-1:]
 
 
 def test_a_removal_that_the_parent_would_keep_is_refused() -> None:
     """A function that passes a part of messages that are only added gets an error, not a notice."""
     graph = build_graph(Numbered(), judge=scores(), checkpointer=InMemorySaver())
 
-    def part(state: Any) -> Any:
+    def run_part(state: Any) -> Any:
         return {"messages": graph.invoke({"messages": state["messages"][1:]})["messages"][-1:]}
 
-    builder: Any = StateGraph(Added).add_node("talk", part).add_edge(START, "talk")
+    builder: Any = StateGraph(Added).add_node("talk", run_part).add_edge(START, "talk")
     parent = builder.compile(checkpointer=InMemorySaver())
     parent.invoke({"messages": [("system", "Be brief."), HumanMessage("one", id="1")]}, config())
     before = parent.get_state(config()).values["messages"]
@@ -195,7 +199,7 @@ async def test_a_second_node_without_a_question_is_refused(form: str) -> None:
         await parent.ainvoke({"messages": [("user", "two")]}, config("awaited"))
     if form == "unsay":
         state = parent.invoke({"messages": [("user", "/undo")]}, config())
-        assert "ai: Removed 1 turn. /redo restores it." == said(state["messages"])[-1]
+        assert "ai: Removed 1 turn. /redo restores it." == speeches(state["messages"])[-1]
         parent.invoke({"should_rollback": True}, config())
     assert not model.inputs
 
@@ -213,7 +217,7 @@ def test_a_user_message_between_two_nodes_is_answered() -> None:
     parent = builder.add_edge(START, "first").compile(checkpointer=InMemorySaver())
     state = parent.invoke({"messages": [("user", "one")]}, config())
 
-    assert ["human", "ai", "human", "ai"] == [each.type for each in state["messages"]]
+    assert ["human", "ai", "human", "ai"] == [message.type for message in state["messages"]]
 
 
 def test_an_exchange_that_a_host_passes_needs_no_answer() -> None:
@@ -221,7 +225,7 @@ def test_an_exchange_that_a_host_passes_needs_no_answer() -> None:
     parent = parent_of(child_of("None", Numbered()))
     state = parent.invoke({"messages": [("user", "one"), ("ai", "Two days.")]}, config())
 
-    assert ["human: one", "ai: Two days."] == said(state["messages"])
+    assert ["human: one", "ai: Two days."] == speeches(state["messages"])
     assert 0.9 == state["messages"][1].response_metadata["unsay"]["score"]
 
 
@@ -245,7 +249,7 @@ async def test_parallel_calls_of_one_tool_share_a_transcript(form: str) -> None:
 
     tools = [ask_guide_async if form == "ainvoke" else ask_guide]
     name = tools[0].__name__
-    calls = [{"name": name, "args": {"question": place}} for place in ("Kyoto?", "Nara?", "Uji?")]
+    calls = [{"name": name, "args": {"question": town}} for town in ("Kyoto?", "Nara?", "Uji?")]
     chat = ScriptedChat(default=ToolCalls(calls=calls, then="Stay two days."))
     if form == "unsay":
         agent: Any = build_graph(chat, judge=scores(), tools=tools, checkpointer=InMemorySaver())
@@ -258,6 +262,6 @@ async def test_parallel_calls_of_one_tool_share_a_transcript(form: str) -> None:
         else:
             state = agent.invoke(question, config())
 
-    assert 6 == len([each for each in state["messages"] if each.type == "tool"])
-    asked = [len([each for each in sent if each.type == "human"]) for sent in model.inputs]
-    assert form == "unsay" or [1, 2, 3, 4, 5, 6] == asked
+    assert 6 == len([message for message in state["messages"] if message.type == "tool"])
+    counts = [len([each for each in messages if each.type == "human"]) for messages in model.inputs]
+    assert form == "unsay" or [1, 2, 3, 4, 5, 6] == counts

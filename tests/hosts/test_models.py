@@ -94,22 +94,22 @@ WRAPPERS = [
 ]
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
 async def test_a_wrapped_model_calls_tools_and_judges(wrap: Callable[[Any], Any]) -> None:
     """Tools are bound to the model inside the wrapper, and the wrapped judge gives its score."""
     call = ToolCalls(calls=[SPIDER], then="It has 8 legs.")
-    for awaited in (False, True):
+    for is_async in (False, True):
         model = wrap(ScriptedChat(default=call))
         graph = make(model, judge=wrap(ScriptedJudge(default=0.7)), tools=[count_legs])
         run = config()
-        state = await graph.ainvoke(ASK, run) if awaited else graph.invoke(ASK, run)
+        state = await graph.ainvoke(ASK, run) if is_async else graph.invoke(ASK, run)
         expected = ["human", "ai", "tool", "ai"], "It has 8 legs.", 0.7
         types = [message.type for message in state["messages"]]
         assert expected == (types, state["messages"][-1].content, state["quality_score"])
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("wrap", WRAPPERS, ids=lambda wrap: wrap.__name__)
 async def test_a_wrapped_model_answers_a_conversation(wrap: Callable[[Any], Any]) -> None:
     """The same through `Conversation` and `AsyncConversation`."""
     call = ToolCalls(calls=[SPIDER], then="It has 8 legs.")
@@ -121,21 +121,21 @@ async def test_a_wrapped_model_answers_a_conversation(wrap: Callable[[Any], Any]
 
     with Conversation.open(":memory:", **options()) as conversation:
         reply = conversation.say("How many legs does a spider have?")
-    async with AsyncConversation.open(":memory:", **options()) as later:
-        awaited = await later.say("How many legs does a spider have?")
-    for each in (reply, awaited):
-        assert ("It has 8 legs.", 0.7) == (each.text, each.score)
+    async with AsyncConversation.open(":memory:", **options()) as async_conversation:
+        async_reply = await async_conversation.say("How many legs does a spider have?")
+    for result in (reply, async_reply):
+        assert ("It has 8 legs.", 0.7) == (result.text, result.score)
 
 
 def test_a_run_chooses_the_alternative() -> None:
     """The configuration of a run reaches a configurable model that has tools."""
-    other = ScriptedChat(default="I am the other model.")
+    other_model = ScriptedChat(default="I am the other model.")
     model = ScriptedChat(default="I am the first model.").configurable_alternatives(
-        ConfigurableField(id="llm"), other=other
+        ConfigurableField(id="llm"), other=other_model
     )
     graph = make(model, judge=ScriptedJudge(), tools=[count_legs])
-    chosen = {"configurable": {"thread_id": "t", "llm": "other"}}
-    assert "I am the other model." == graph.invoke(ASK, chosen)["messages"][-1].content
+    run_config = {"configurable": {"thread_id": "t", "llm": "other"}}
+    assert "I am the other model." == graph.invoke(ASK, run_config)["messages"][-1].content
     assert "I am the first model." == graph.invoke(ASK, config("u"))["messages"][-1].content
 
 
@@ -147,15 +147,15 @@ class Warm(ScriptedJudge):
 
     temperature: float | None = None
 
-    def _generate(self, messages: list[BaseMessage], *rest: Any, **kwargs: Any) -> ChatResult:
+    def _generate(self, messages: list[BaseMessage], *args: Any, **kwargs: Any) -> ChatResult:
         ASKED_AT.append((self.temperature, "tools" in kwargs))
-        return super()._generate(messages, *rest, **kwargs)
+        return super()._generate(messages, *args, **kwargs)
 
 
 def test_a_configurable_judge_is_asked_for_structure_at_temperature_0() -> None:
     """A temperature of the host's choice stays, in the object or in the configuration of a run."""
     field = ConfigurableField(id="warmth")
-    for judge, chosen, expected in (
+    for judge, configurable, expected in (
         (Warm().configurable_fields(temperature=field), {}, 0.0),
         (Warm().configurable_fields(temperature=field), {"warmth": 0.5}, 0.5),
         (Warm().configurable_alternatives(field, other=Warm()), {}, 0.0),
@@ -164,20 +164,20 @@ def test_a_configurable_judge_is_asked_for_structure_at_temperature_0() -> None:
     ):
         ASKED_AT.clear()
         graph = make(ScriptedChat(default="It has 8 legs."), judge=judge)
-        graph.invoke(ASK, {"configurable": {"thread_id": "t", **chosen}})
+        graph.invoke(ASK, {"configurable": {"thread_id": "t", **configurable}})
         assert [(expected, True)] == ASKED_AT
 
 
-def _grades(asked: Asked) -> str:
+def _grades(request: Asked) -> str:
     return json.dumps({"score": 0.6, "reason": "fine", "passed": True})
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS[:4], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("wrap", WRAPPERS[:4], ids=lambda wrap: wrap.__name__)
 def test_a_wrapped_client_is_its_own_judge(wrap: Callable[[Any], Any], serve: Serve) -> None:  # noqa: F811
     """A real client in a wrapper also judges, with a schema for its reply, and its arguments are sent."""
 
-    def script(asked: Asked) -> str:
-        return _grades(asked) if "response_format" in asked.body else "A spider has eight legs."
+    def script(request: Asked) -> str:
+        return _grades(request) if "response_format" in request.body else "A spider has eight legs."
 
     server = serve(script)
     graph = make_with_own_judge(wrap(ChatOpenAI(model="m")))
@@ -206,8 +206,8 @@ def test_an_openai_name_is_sent_without_its_provider(
             tmp_path / "t.db", thread=name, model=name, settings={"judging": "off"}
         ) as conversation:
             conversation.say("How many legs does a spider have?")
-    sent = [request.model for request in server.asked]
-    assert ["gpt-4.1-mini", "llama3.2:3b", "ft:gpt-4.1:me"] == list(dict.fromkeys(sent))
+    models = [request.model for request in server.asked]
+    assert ["gpt-4.1-mini", "llama3.2:3b", "ft:gpt-4.1:me"] == list(dict.fromkeys(models))
 
 
 @pytest.mark.parametrize(
@@ -238,15 +238,16 @@ def test_a_client_of_ollama_is_made_once(monkeypatch: pytest.MonkeyPatch) -> Non
     """Each client opens its own connections."""
     pytest.importorskip("langchain", reason="needs the extra providers: langchain")
     ollama = pytest.importorskip("langchain_ollama", reason="needs the extra providers")
-    made, begin = [], ollama.ChatOllama.__init__
+    calls = []
+    begin = ollama.ChatOllama.__init__
 
-    def counted(self: Any, *args: Any, **kwargs: Any) -> None:
-        made.append(kwargs)
+    def count_calls(self: Any, *args: Any, **kwargs: Any) -> None:
+        calls.append(kwargs)
         begin(self, *args, **kwargs)
 
-    monkeypatch.setattr(ollama.ChatOllama, "__init__", counted)
+    monkeypatch.setattr(ollama.ChatOllama, "__init__", count_calls)
     resolve_model("ollama:llama3.2:3b", load_settings())
-    assert 1 == len(made)
+    assert 1 == len(calls)
 
 
 def test_a_missing_package_and_a_missing_key_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,11 +267,11 @@ async def test_a_configurable_model_of_init_chat_model(serve: Serve) -> None:  #
     """A model whose name is chosen by each run calls tools, and judges."""
     chat_models = pytest.importorskip("langchain.chat_models", reason="needs langchain")
 
-    def script(asked: Asked) -> Any:
-        if "response_format" in asked.body:
-            return _grades(asked)
-        tools = [tool["function"]["name"] for tool in asked.body["tools"]]
-        return f"{asked.model} was asked, and may call {tools[0]}."
+    def script(request: Asked) -> Any:
+        if "response_format" in request.body:
+            return _grades(request)
+        tools = [tool["function"]["name"] for tool in request.body["tools"]]
+        return f"{request.model} was asked, and may call {tools[0]}."
 
     serve(script)
     model = chat_models.init_chat_model(
@@ -291,7 +292,7 @@ def test_a_model_from_a_name_uses_the_systems_proxy(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Blocking calls too, and LangChain has nothing to warn of."""
-    for name in [each for each in os.environ if each.lower().endswith("_proxy")]:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
@@ -300,6 +301,6 @@ def test_a_model_from_a_name_uses_the_systems_proxy(
     monkeypatch.delenv("LANGCHAIN_OPENAI_TCP_KEEPALIVE", raising=False)
     model = resolve_model("gpt-4.1-mini", load_settings({}))
     assert isinstance(model, ChatOpenAI)
-    pools = [each for each in model.root_client._client._mounts.values() if each is not None]
+    pools = [mount for mount in model.root_client._client._mounts.values() if mount is not None]
     assert ["127.0.0.1"] == [pool._pool._proxy_url.host.decode() for pool in pools]
     assert "proxy" not in caplog.text

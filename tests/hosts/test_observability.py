@@ -45,36 +45,36 @@ class Tree(BaseTracer):
         self.roots.append(run)
 
 
-def shown(run: Any) -> Any:
+def tree_of(run: Any) -> Any:
     """A run as its name and those inside it, without what LangSmith hides."""
-    inside = [shown(each) for each in run.child_runs if "langsmith:hidden" not in each.tags]
+    inside = [tree_of(child) for child in run.child_runs if "langsmith:hidden" not in child.tags]
     return (run.name, *inside) if inside else run.name
 
 
 def walk(run: Any) -> Iterator[Any]:
     """A run and all inside it."""
     yield run
-    for each in run.child_runs:
-        yield from walk(each)
+    for child in run.child_runs:
+        yield from walk(child)
 
 
 async def test_traces_name_the_nodes_and_show_each_call_once() -> None:
     """The model, the tools and the judge are where a reader of a trace looks for them."""
-    for awaited in (False, True):
+    for is_async in (False, True):
         tree = Tree()
         graph = make(ScriptedChat(default=CALL), lambda _: 0.9, tools=[add])
         run: Any = {**config(), "callbacks": [tree]}
-        await graph.ainvoke(ASK, run) if awaited else graph.invoke(ASK, run)
+        await graph.ainvoke(ASK, run) if is_async else graph.invoke(ASK, run)
         model = ("call_model", "ScriptedChat", "next_step")
         step = ("process_message", ("tool_loop", model, ("tools", "add"), model), "judge")
         around = [*NODES[:2], (*step, "after_process_message"), NODES[3]]
-        assert [("unsay", *around)] == [shown(root) for root in tree.roots]
+        assert [("unsay", *around)] == [tree_of(root) for root in tree.roots]
 
 
 def test_calls_beside_the_answer_have_names_and_tags(tmp_path: Path) -> None:
     """`judge`, `summary` and `title`; each call inside has the tags too, so that it can be filtered."""
     with (
-        collect_runs() as collected,
+        collect_runs() as collector,
         Conversation.open(
             tmp_path / "talk.db",
             model=ScriptedChat(default="Two days are enough."),
@@ -87,7 +87,7 @@ def test_calls_beside_the_answer_have_names_and_tags(tmp_path: Path) -> None:
         for number in range(6):
             conversation.say(f"How long in town {number}?")
         conversation.compact()
-    runs = [run for root in collected.traced_runs for run in walk(root)]
+    runs = [run for root in collector.traced_runs for run in walk(root)]
     for name in ("judge", "summary", "title"):
         (first, *_) = [run for run in runs if run.name == name]
         assert all({"unsay:aside", f"unsay:{name}"} <= set(run.tags) for run in walk(first))
@@ -104,7 +104,7 @@ def langsmith(
         yield server
 
 
-def traced(server: LangSmithServer) -> tuple[Client, LangChainTracer]:
+def connect_tracer(server: LangSmithServer) -> tuple[Client, LangChainTracer]:
     """A client of the server, and the tracer that a host passes as callback."""
     client = Client(api_url=server.url, api_key="key")
     return client, LangChainTracer(project_name="unsay-tests", client=client)
@@ -118,21 +118,22 @@ def all_sent(client: Client) -> None:
 
 async def test_scores_are_feedback_in_langsmith(langsmith: LangSmithServer) -> None:
     """A draft's score is on its node, the score of the delivered answer on the graph's run."""
-    left = [0.2, 0.8, "no score"]
-    graph = make(ScriptedChat(default="Three is the sum."), lambda _: left.pop(0))
-    client, tracer = traced(langsmith)
+    scores_left = [0.2, 0.8, "no score"]
+    graph = make(ScriptedChat(default="Three is the sum."), lambda _: scores_left.pop(0))
+    client, tracer = connect_tracer(langsmith)
     graph.invoke(ASK, {**config(), "callbacks": [tracer]})
     await graph.ainvoke(ASK, {**config("u"), "callbacks": [tracer]})
     all_sent(client)
 
-    found = [
-        (langsmith.names(each["run_id"]), each["key"], each["score"]) for each in langsmith.feedback
+    ratings = [
+        (langsmith.names(rating["run_id"]), rating["key"], rating["score"])
+        for rating in langsmith.feedback
     ]
     node = ["unsay", "process_message"]
     expected = [(node, 0.2), (node, 0.8), (["unsay"], 0.8)]
-    assert [(names, "quality_score", score) for names, score in expected] == found
+    assert [(names, "quality_score", score) for names, score in expected] == ratings
     roots = {run["id"] for run in langsmith.runs.values() if not run.get("parent_run_id")}
-    assert {each["trace_id"] for each in langsmith.feedback} <= roots
+    assert {rating["trace_id"] for rating in langsmith.feedback} <= roots
 
 
 def test_a_langsmith_that_fails_changes_no_turn(
@@ -141,7 +142,7 @@ def test_a_langsmith_that_fails_changes_no_turn(
     """The score is dropped and logged; nobody waits."""
     monkeypatch.setattr(tracing, "ATTEMPTS", 1)
     langsmith.status = 403
-    client, tracer = traced(langsmith)
+    client, tracer = connect_tracer(langsmith)
     graph = make(ScriptedChat(default="Three is the sum."), lambda _: 0.8)
     state = graph.invoke(ASK, {**config(), "callbacks": [tracer]})
     all_sent(client)
@@ -182,15 +183,15 @@ async def test_every_stream_mode_gives_the_same_blocking_and_awaited(kind: str) 
     """Each mode alone and all at once, with and without subgraphs; the answer comes in each."""
     graph = host(kind)
     for mode in MODES:
-        parts = graph.astream(ASK, config(f"{mode}"), stream_mode=mode, subgraphs=True)
-        found = [part async for part in parts]
-        assert found
-        assert mode == "custom" or "Three" in repr(found)
+        stream = graph.astream(ASK, config(f"{mode}"), stream_mode=mode, subgraphs=True)
+        chunks = [chunk async for chunk in stream]
+        assert chunks
+        assert mode == "custom" or "Three" in repr(chunks)
     for subgraphs in (False, True):
         options: Any = {"stream_mode": MODES[-1], "subgraphs": subgraphs}
         blocking = list(graph.stream(ASK, config("b"), **options))
-        awaited = [part async for part in graph.astream(ASK, config("a"), **options)]
-        assert len(blocking) == len(awaited)
+        async_chunks = [chunk async for chunk in graph.astream(ASK, config("a"), **options)]
+        assert len(blocking) == len(async_chunks)
 
 
 @KINDS
@@ -215,57 +216,59 @@ async def test_a_stream_that_is_left_closes(kind: str) -> None:
     graph = host(kind)
     for mode in ("messages", MODES[-1]):
         options: Any = {"stream_mode": mode, "subgraphs": True}
-        for parts in (1, 4):
-            thread = config(f"{mode} {parts}")
+        for chunk_count in (1, 4):
+            thread = config(f"{mode} {chunk_count}")
             running = graph.stream(ASK, thread, **options)
-            for _ in range(parts):
+            for _ in range(chunk_count):
                 next(running, None)
             running.close()
             running = graph.stream(ASK, thread, **options)
             next(running)
             del running
             gc.collect()
-            awaited = graph.astream(ASK, thread, **options)
-            for _ in range(parts):
-                await anext(awaited, None)
-            await awaited.aclose()
+            stream = graph.astream(ASK, thread, **options)
+            for _ in range(chunk_count):
+                await anext(stream, None)
+            await stream.aclose()
             state = await graph.ainvoke(ASK, thread)
             assert "Three is the sum." == state["messages"][-1].content
-    assert not [each for each in threading.enumerate() if each.name == "unsay-call"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "unsay-call"]
 
 
 def test_an_agent_judges_and_its_messages_stay_out_of_the_stream() -> None:
     """Its reply is read from its messages or its structured response; no mode `messages` shows it."""
     agents = pytest.importorskip("langchain.agents", reason="needs langchain")
-    words = ScriptedChat(default='{"score": 0.7, "reason": "heard by nobody"}')
+    plain_model = ScriptedChat(default='{"score": 0.7, "reason": "heard by nobody"}')
     call = {"name": "Grade", "args": {"score": 0.6, "reason": "heard by nobody"}}
-    structured = ScriptedChat(default=ToolCalls(calls=[call], then="done"))
+    tool_model = ScriptedChat(default=ToolCalls(calls=[call], then="done"))
     schema = {"title": "Grade", "type": "object", "properties": {"score": {"type": "number"}}}
     for judge, score in (
-        (agents.create_agent(words), 0.7),
-        (agents.create_agent(words).with_retry(), 0.7),
-        (agents.create_agent(structured, response_format=schema), 0.6),
+        (agents.create_agent(plain_model), 0.7),
+        (agents.create_agent(plain_model).with_retry(), 0.7),
+        (agents.create_agent(tool_model, response_format=schema), 0.6),
     ):
         graph = make(ScriptedChat(default="Three is the sum."), judge)
         for subgraphs in (False, True):
             thread = config(f"{subgraphs}")
             options: Any = {"stream_mode": "messages", "subgraphs": subgraphs}
-            parts: list[Any] = list(graph.stream(ASK, thread, **options))
-            messages: list[BaseMessage] = [(each[1] if subgraphs else each)[0] for each in parts]
+            chunks: list[Any] = list(graph.stream(ASK, thread, **options))
+            messages: list[BaseMessage] = [
+                (chunk[1] if subgraphs else chunk)[0] for chunk in chunks
+            ]
             assert "nobody" not in repr([message.content for message in messages])
             assert score == graph.get_state(thread).values["quality_score"]
 
 
 def test_a_held_answer_streams_no_draft_from_subgraphs() -> None:
     """`stream="held"` holds with tools and `subgraphs=True`, too: only the delivered answer comes."""
-    left = [0.1]
+    first_scores = [0.1]
     graph = make(
         ScriptedChat(default=CALL),
-        lambda _: left.pop() if left else 0.9,
+        lambda _: first_scores.pop() if first_scores else 0.9,
         tools=[add],
         settings={"stream": "held"},
     )
     options: Any = {"stream_mode": "messages", "subgraphs": True}
-    parts: list[Any] = list(graph.stream(ASK, config(), **options))
-    words = [message.content for _, (message, _) in parts if message.content]
-    assert 1 == words.count("Three is the sum.")
+    chunks: list[Any] = list(graph.stream(ASK, config(), **options))
+    texts = [message.content for _, (message, _) in chunks if message.content]
+    assert 1 == texts.count("Three is the sum.")

@@ -15,7 +15,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, RetryPolicy, Send, interrupt
 
-from tests.hosts.savers import CONFIG, answer, asked, opened, opened_awaited
+from tests.hosts.savers import CONFIG, answer, open_savers, opened_awaited, question_input
 from tests.hosts.test_writers import LAST, Starts, freeze, linux, start  # noqa: F401 - a fixture
 from unsay.errors import ConflictError
 from unsay.graph import as_node, build_graph
@@ -55,12 +55,12 @@ def outcome(run: Callable[[], Any]) -> str:
         return "refused"
 
 
-def check(graph: Any, told: dict[str, str], paid: list[str]) -> None:
+def check(graph: Any, answers_by_question: dict[str, str], paid: list[str]) -> None:
     """Each turn that was not refused is whole, and a model was paid for no other."""
     texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
-    for question, got in told.items():
+    for question, got in answers_by_question.items():
         if got == "refused":
-            assert not any(question in each for each in paid)
+            assert not any(question in text for text in paid)
         else:
             assert question in got
             assert texts[texts.index(got) - 1].endswith(question)
@@ -87,27 +87,28 @@ WAYS: dict[str, Run] = {
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("form", WAYS)
 @pytest.mark.parametrize(("saver", "kind"), COMBINATIONS)
 def test_parallel_runs_land_whole_or_are_refused(
-    tmp_path: Path, saver: str, kind: str, way: str
+    tmp_path: Path, saver: str, kind: str, form: str
 ) -> None:
     """Of six runs that begin together none reports an answer that the thread does not have."""
-    model, begin = Paid(), Barrier(6, timeout=60)
+    model = Paid()
+    begin = Barrier(6, timeout=60)
 
     def run(question: str) -> str:
         begin.wait()
-        return outcome(lambda: WAYS[way](graph, asked(question)))
+        return outcome(lambda: WAYS[form](graph, question_input(question)))
 
-    with opened(saver, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
+    with open_savers(saver, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
         graph = parent_of(child_of(kind, model), **savers)
-        WAYS[way](graph, asked("before"))
-        wanted = [f"q{number}" for number in range(6)]
-        told = dict(zip(wanted, pool.map(run, wanted), strict=True))
-        told["before"] = "This answers before"
+        WAYS[form](graph, question_input("before"))
+        questions = [f"q{number}" for number in range(6)]
+        answers_by_question = dict(zip(questions, pool.map(run, questions), strict=True))
+        answers_by_question["before"] = "This answers before"
 
-        check(graph, told, model.questions)
-        assert "after" in outcome(lambda: WAYS[way](graph, asked("after")))
+        check(graph, answers_by_question, model.questions)
+        assert "after" in outcome(lambda: WAYS[form](graph, question_input("after")))
 
 
 @pytest.mark.parametrize(("saver", "kind"), COMBINATIONS)
@@ -115,22 +116,23 @@ async def test_parallel_tasks_land_whole_or_are_refused(
     tmp_path: Path, saver: str, kind: str
 ) -> None:
     """The same on one event loop."""
-    model, told = Paid(), {}
+    model = Paid()
+    answers_by_question = {}
     async with opened_awaited(saver, tmp_path) as savers:
         graph = parent_of(child_of(kind, model), **savers)
 
         async def run(question: str) -> None:
             try:
-                state = await graph.ainvoke(asked(question), CONFIG)
-                told[question] = state["messages"][-1].text
+                state = await graph.ainvoke(question_input(question), CONFIG)
+                answers_by_question[question] = state["messages"][-1].text
             except ConflictError:
-                told[question] = "refused"
+                answers_by_question[question] = "refused"
 
         await asyncio.gather(*(run(f"q{number}") for number in range(6)))
-        assert set(told.values()) != {"refused"}
-        await asyncio.to_thread(check, graph, told, model.questions)
+        assert set(answers_by_question.values()) != {"refused"}
+        await asyncio.to_thread(check, graph, answers_by_question, model.questions)
         await run("after")
-        assert "after" in told["after"]
+        assert "after" in answers_by_question["after"]
 
 
 @pytest.mark.sample(every=2)
@@ -138,7 +140,9 @@ async def test_parallel_tasks_land_whole_or_are_refused(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_that_began_before_another_ended_is_refused(kind: str, durability: Any) -> None:
     """It reached the graph afterwards, and still works on the messages from before."""
-    model, waits, goes = Paid(), Event(), Event()
+    model = Paid()
+    waits = Event()
+    goes = Event()
 
     def first(state: Any) -> Any:
         if state["messages"][-1].text == "slow":
@@ -147,24 +151,27 @@ def test_a_run_that_began_before_another_ended_is_refused(kind: str, durability:
         return {}
 
     graph = parent_of(child_of(kind, model), first=first, checkpointer=InMemorySaver())
-    graph.invoke(asked("before"), CONFIG, durability=durability)
+    graph.invoke(question_input("before"), CONFIG, durability=durability)
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(
-            outcome, lambda: graph.invoke(asked("slow"), CONFIG, durability=durability)
+            outcome, lambda: graph.invoke(question_input("slow"), CONFIG, durability=durability)
         )
         assert waits.wait(60)
-        quick = graph.invoke(asked("quick"), CONFIG, durability=durability)["messages"][-1].text
+        quick = graph.invoke(question_input("quick"), CONFIG, durability=durability)["messages"][
+            -1
+        ].text
         goes.set()
 
     assert "refused" == slow.result()
     texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
     assert quick == texts[-1]
-    assert not any("slow" == each for each in model.questions)
+    assert not any("slow" == question for question in model.questions)
 
 
 def test_a_turn_below_many_states_of_a_run_that_failed_is_not_lost() -> None:
     """A run from before the turn wrote forty states on top of it and never reached the graph."""
-    waits, goes = Event(), Event()
+    waits = Event()
+    goes = Event()
 
     def wait(state: Any) -> Any:
         if state["messages"][-1].text == "slow":
@@ -189,17 +196,17 @@ def test_a_turn_below_many_states_of_a_run_that_failed_is_not_lost() -> None:
     saver = InMemorySaver()
     graph = builder.compile(checkpointer=saver)
     short = parent_of(child_of("None", Paid()), checkpointer=saver)
-    short.invoke(asked("before"), CONFIG)
+    short.invoke(question_input("before"), CONFIG)
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(graph.invoke, asked("slow"), {**CONFIG, "recursion_limit": 100})
+        slow = pool.submit(graph.invoke, question_input("slow"), {**CONFIG, "recursion_limit": 100})
         assert waits.wait(60)
-        quick = short.invoke(asked("quick"), CONFIG)["messages"][-1].text
+        quick = short.invoke(question_input("quick"), CONFIG)["messages"][-1].text
         goes.set()
         with pytest.raises(RuntimeError, match="broken"):
             slow.result()
 
-    assert "refused" == outcome(lambda: short.invoke(asked("next"), CONFIG))
-    short.invoke(asked("again"), CONFIG)
+    assert "refused" == outcome(lambda: short.invoke(question_input("next"), CONFIG))
+    short.invoke(question_input("again"), CONFIG)
     texts = [message.text for message in short.get_state(CONFIG).values["messages"]]
     assert quick in texts
 
@@ -214,9 +221,9 @@ def test_an_update_of_the_parent_during_a_run_refuses_it() -> None:
 
     model = Paid()
     graph = parent_of(child_of("None", model), first=first, checkpointer=InMemorySaver())
-    graph.invoke(asked("before"), CONFIG)
+    graph.invoke(question_input("before"), CONFIG)
     with pytest.raises(ConflictError):
-        graph.invoke(asked("slow"), CONFIG)
+        graph.invoke(question_input("slow"), CONFIG)
 
     assert "slow" not in model.questions
     assert "an update" in [m.text for m in graph.get_state(CONFIG).values["messages"]]
@@ -225,14 +232,14 @@ def test_an_update_of_the_parent_during_a_run_refuses_it() -> None:
 @pytest.mark.parametrize("awaits", [False, True])
 async def test_the_thread_is_free_after_every_end_of_a_run(*, awaits: bool) -> None:
     """After an error, an interrupt, a stream that is left, and a cancelled task."""
-    reached = asyncio.Event()
+    reached_event = asyncio.Event()
 
     async def model(messages: list[Any]) -> str:
         text = messages[-1].text
         if text.endswith("broken"):
             raise RuntimeError("broken")
         if text.endswith("cancelled"):
-            reached.set()
+            reached_event.set()
             await asyncio.Event().wait()
         return answer(messages)
 
@@ -249,19 +256,19 @@ async def test_the_thread_is_free_after_every_end_of_a_run(*, awaits: bool) -> N
         return await asyncio.to_thread(graph.invoke, value, CONFIG)
 
     with pytest.raises(Exception, match="broken"):
-        await run(asked("broken"))
-    await run(asked("one"))
-    await run(asked("interrupted"))
+        await run(question_input("broken"))
+    await run(question_input("one"))
+    await run(question_input("interrupted"))
     await run(Command(resume="yes"))
     if awaits:
-        task = asyncio.create_task(graph.ainvoke(asked("cancelled"), CONFIG))
-        await reached.wait()
+        task = asyncio.create_task(graph.ainvoke(question_input("cancelled"), CONFIG))
+        await reached_event.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        chunks = graph.astream(asked("left"), CONFIG, stream_mode="messages")
+        chunks = graph.astream(question_input("left"), CONFIG, stream_mode="messages")
         await anext(chunks)
         await chunks.aclose()
-    state = await run(asked("two"))
+    state = await run(question_input("two"))
     assert state["messages"][-1].text.endswith("two")
 
 
@@ -279,17 +286,21 @@ def test_other_ways_on_are_not_refused(durability: Any) -> None:
     builder.add_conditional_edges("f", lambda state: [Send("talk", state)] * 2, ["talk"])
     graph = builder.compile(checkpointer=InMemorySaver())
     for question in ("one", "two"):
-        graph.invoke(asked(question), CONFIG, durability=durability)
-    earlier = [each for each in graph.get_state_history(CONFIG) if not each.next][1].config
-    graph.invoke(asked("three"), earlier, durability=durability)
+        graph.invoke(question_input(question), CONFIG, durability=durability)
+    earlier = [snapshot for snapshot in graph.get_state_history(CONFIG) if not snapshot.next][
+        1
+    ].config
+    graph.invoke(question_input("three"), earlier, durability=durability)
 
     texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
-    assert ["one", "three"] == [each for each in texts if not each.startswith("This")]
+    assert ["one", "three"] == [text for text in texts if not text.startswith("This")]
 
 
 def test_a_retry_of_the_node_is_refused_as_well() -> None:
     """A parent that tries its nodes again does not run on messages from before either."""
-    model, waits, goes = Paid(), Event(), Event()
+    model = Paid()
+    waits = Event()
+    goes = Event()
 
     def first(state: Any) -> Any:
         if state["messages"][-1].text == "slow":
@@ -299,15 +310,15 @@ def test_a_retry_of_the_node_is_refused_as_well() -> None:
 
     builder: Any = StateGraph(MessagesState)
     builder.add_node("first", first)
-    retried = RetryPolicy(initial_interval=0.001, max_attempts=3, retry_on=ConflictError)
-    builder.add_node("talk", build_graph(model, judge=ScriptedJudge()), retry_policy=retried)
+    retry_policy = RetryPolicy(initial_interval=0.001, max_attempts=3, retry_on=ConflictError)
+    builder.add_node("talk", build_graph(model, judge=ScriptedJudge()), retry_policy=retry_policy)
     builder.add_edge(START, "first")
     builder.add_edge("first", "talk")
     graph = builder.compile(checkpointer=InMemorySaver(), store=InMemoryStore())
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(outcome, lambda: graph.invoke(asked("slow"), CONFIG))
+        slow = pool.submit(outcome, lambda: graph.invoke(question_input("slow"), CONFIG))
         assert waits.wait(60)
-        graph.invoke(asked("quick"), CONFIG)
+        graph.invoke(question_input("quick"), CONFIG)
         goes.set()
 
     assert "refused" == slow.result()
@@ -316,7 +327,9 @@ def test_a_retry_of_the_node_is_refused_as_well() -> None:
 
 def test_a_graph_deep_inside_holds_the_thread_of_the_outermost_run() -> None:
     """Its state is written at the end of that run."""
-    model, waits, goes = Paid(), Event(), Event()
+    model = Paid()
+    waits = Event()
+    goes = Event()
 
     def last(state: Any) -> Any:
         if state["messages"][-1].text.endswith("slow"):
@@ -332,9 +345,9 @@ def test_a_graph_deep_inside_holds_the_thread_of_the_outermost_run() -> None:
     builder.add_edge("inner", "last")
     graph = builder.compile(checkpointer=InMemorySaver())
     with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(outcome, lambda: graph.invoke(asked("slow"), CONFIG))
+        slow = pool.submit(outcome, lambda: graph.invoke(question_input("slow"), CONFIG))
         assert waits.wait(60)
-        assert "refused" == outcome(lambda: graph.invoke(asked("quick"), CONFIG))
+        assert "refused" == outcome(lambda: graph.invoke(question_input("quick"), CONFIG))
         goes.set()
 
     assert "This answers slow" == slow.result()
@@ -343,19 +356,19 @@ def test_a_graph_deep_inside_holds_the_thread_of_the_outermost_run() -> None:
 
 def rounds_of_six(start: Starts, folder: Path, saver: str, rounds: int) -> None:  # noqa: F811
     """Let six processes write at once; what was not refused must be there."""
-    with opened(saver, folder) as savers:
-        parent_of(child_of("None", answer), **savers).invoke(asked("before"), CONFIG)
+    with open_savers(saver, folder) as savers:
+        parent_of(child_of("None", answer), **savers).invoke(question_input("before"), CONFIG)
     ways = ["invoke", "ainvoke", "stream"] * 2
     children = [
-        start(name, saver, turns=rounds, way=way, parent=True)
-        for name, way in zip("abcdef", ways, strict=True)
+        start(name, saver, turns=rounds, way=form, parent=True)
+        for name, form in zip("abcdef", ways, strict=True)
     ]
-    told = dict(turn for child in children for turn in child.told())
-    with opened(saver, folder) as savers:
-        check(parent_of(child_of("None", answer), **savers), told, [])
+    answers_by_question = dict(turn for child in children for turn in child.outcomes())
+    with open_savers(saver, folder) as savers:
+        check(parent_of(child_of("None", answer), **savers), answers_by_question, [])
 
-    assert 6 * rounds == len(told)
-    assert {"refused"} != set(told.values())
+    assert 6 * rounds == len(answers_by_question)
+    assert {"refused"} != set(answers_by_question.values())
 
 
 @pytest.mark.full
@@ -387,37 +400,39 @@ def test_a_killed_run_keeps_nobody_out(start: Starts, tmp_path: Path, saver: str
     child.until_it_asks_its_model()
     child.process.kill()
     child.process.wait()
-    with opened(saver, tmp_path) as savers:
+    with open_savers(saver, tmp_path) as savers:
         graph = parent_of(child_of("None", answer), **savers)
 
-        assert graph.invoke(asked("next"), CONFIG)["messages"][-1].text.endswith("next")
+        assert graph.invoke(question_input("next"), CONFIG)["messages"][-1].text.endswith("next")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("saver", ["ours", "sqlite"])
 @pytest.mark.parametrize("late", ["model", "state"])
 def test_a_frozen_run_is_refused(
     start: Starts,  # noqa: F811
     tmp_path: Path,
     saver: str,
-    way: str,
+    form: str,
     late: str,
 ) -> None:
     """It wakes up after its lease, and the turn of the other stays; also if it froze as it committed."""
     if late == "state":
-        child = start("a", saver, way=way, parent=True, **LAST, wait_at="answer's state")
+        child = start("a", saver, way=form, parent=True, **LAST, wait_at="answer's state")
         child.until_it_waits_to_write()
     else:
-        child = start("a", saver, seconds=1, way=way, parent=True, lease=0.5)
+        child = start("a", saver, seconds=1, way=form, parent=True, lease=0.5)
         child.until_it_asks_its_model()
     freeze(child, tmp_path / "talk.db")
-    with opened(saver, tmp_path) as savers:
+    with open_savers(saver, tmp_path) as savers:
         graph = parent_of(child_of("None", answer), **savers)
         deadline = time.monotonic() + 60
-        while "refused" == (got := outcome(lambda: graph.invoke(asked("meanwhile"), CONFIG))):
+        while "refused" == (
+            got := outcome(lambda: graph.invoke(question_input("meanwhile"), CONFIG))
+        ):
             assert time.monotonic() < deadline  # until the lease ends
         child.let_it_write()
 
-        assert [["a-0", "refused"]] == child.told()
+        assert [["a-0", "refused"]] == child.outcomes()
         assert got == texts_of(graph)[-1]

@@ -34,10 +34,10 @@ class OpenAIChat(ScriptedChat):
         return "openai-chat"
 
 
-def graph_of(model: ScriptedChat, where: str = "graph") -> Any:
+def graph_of(model: ScriptedChat, target: str = "graph") -> Any:
     """A graph, or a parent around it."""
     savers: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
-    if where == "graph":
+    if target == "graph":
         return build_graph(model, judge=ScriptedJudge(), **savers)
     node: Any = build_graph(model, judge=ScriptedJudge())
     return (
@@ -68,25 +68,25 @@ async def test_a_question_with_a_refused_block_is_not_stored(block: dict[str, An
 
 
 @BLOCK
-@pytest.mark.parametrize("where", ["graph", "parent"])
+@pytest.mark.parametrize("target", ["graph", "parent"])
 def test_a_refused_block_in_the_state_is_left_out(
-    where: str, block: dict[str, Any], caplog: pytest.LogCaptureFixture
+    target: str, block: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Later questions are answered; the model gets a line about the block, and the state keeps it."""
     model = OpenAIChat(default="Fine.")
-    graph = graph_of(model, where)
-    added: list[AnyMessage] = [question(block), AIMessage("It is a thing.")]
-    graph.update_state(config(), {"messages": added})
+    graph = graph_of(model, target)
+    messages: list[AnyMessage] = [question(block), AIMessage("It is a thing.")]
+    graph.update_state(config(), {"messages": messages})
 
     with caplog.at_level(logging.WARNING):
         for text in ("And now?", "And then?"):
             state = graph.invoke({"messages": [("user", text)]}, config())
             assert "Fine." == state["messages"][-1].text
-    assert any("left out" in each.message for each in caplog.records)
+    assert any("left out" in entry.message for entry in caplog.records)
     assert question(block).content == state["messages"][0].content
-    sent = model.calls[-1]
-    assert () == faults(sent, "openai")
-    assert any("What is this?" in text_of(each) for each in sent)
+    request = model.calls[-1]
+    assert () == faults(request, "openai")
+    assert any("What is this?" in text_of(each) for each in request)
 
 
 def test_an_image_that_the_provider_refuses_is_not_said() -> None:

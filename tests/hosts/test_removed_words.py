@@ -47,7 +47,7 @@ class Listener:
         self.heard += map(text_of, messages)
         return " ".join(sorted({word for m in messages[1:] for word in text_of(m).split()}))[:1_400]
 
-    def parts(self) -> dict[str, Any]:
+    def services(self) -> dict[str, Any]:
         """What a graph of these models is built of."""
         detector = ScriptedDetector(shifts={"NEW": "new"})
         return {
@@ -57,13 +57,13 @@ class Listener:
         }
 
 
-def place_of(listener: Listener, where: str, **options: Any) -> Any:
+def place_of(listener: Listener, storage: str, **options: Any) -> Any:
     """A graph, or one around it, in which a host writes the messages."""
-    store = None if where == "no store" else InMemoryStore()
-    saver = None if where == "parent" else InMemorySaver()
-    parts = {**listener.parts(), **options, "checkpointer": saver, "store": store}
-    graph: Any = build_graph(ScriptedChat(script=listener.answer), **parts)
-    if where != "parent":
+    store = None if storage == "no store" else InMemoryStore()
+    saver = None if storage == "parent" else InMemorySaver()
+    services = {**listener.services(), **options, "checkpointer": saver, "store": store}
+    graph: Any = build_graph(ScriptedChat(script=listener.answer), **services)
+    if storage != "parent":
         return graph
     builder = StateGraph(MessagesState)
     builder.add_node("talk", graph)
@@ -80,14 +80,14 @@ def ask(graph: Any, *texts: str, before: Any = ()) -> None:
 
 def marked_messages(messages: list[AnyMessage]) -> list[AnyMessage]:
     """The message with the word, and its answer."""
-    place = next(i for i, m in enumerate(messages) if WORD in text_of(m))
-    return messages[place : place + 2]
+    index = next(i for i, m in enumerate(messages) if WORD in text_of(m))
+    return messages[index : index + 2]
 
 
-def others(messages: list[AnyMessage]) -> list[AnyMessage]:
+def unmarked_messages(messages: list[AnyMessage]) -> list[AnyMessage]:
     """All messages but those with the word and its answer."""
-    gone = marked_messages(messages)
-    return [m for m in messages if m not in gone]
+    marked = marked_messages(messages)
+    return [m for m in messages if m not in marked]
 
 
 def update(graph: Any, writes: list[Any]) -> None:
@@ -122,7 +122,7 @@ def removed_with_last(messages: list[AnyMessage]) -> list[Any]:
 
 def all_replaced(messages: list[AnyMessage]) -> list[Any]:
     """All messages are removed, and the others added again."""
-    return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *others(messages)]
+    return [RemoveMessage(id=REMOVE_ALL_MESSAGES), *unmarked_messages(messages)]
 
 
 def rewritten(messages: list[AnyMessage]) -> list[Any]:
@@ -145,17 +145,17 @@ MADE: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(
-    ("where", "made", "write", "change"),
+    ("storage", "product_name", "write", "change"),
     sampled(product(["store", "no store", "parent"], MADE, WRITES, CHANGES), every=23, full=4),
 )
 def test_no_model_is_sent_removed_words(
-    where: str, made: str, write: Callable[..., None], change: Callable[..., list[Any]]
+    storage: str, product_name: str, write: Callable[..., None], change: Callable[..., list[Any]]
 ) -> None:
     """Whatever was made of a message ends with it, however the host removes or rewrites it."""
-    then, options = MADE[made]
+    questions, options = MADE[product_name]
     listener = Listener()
-    graph = place_of(listener, where, **options)
-    ask(graph, *TALK, *then)
+    graph = place_of(listener, storage, **options)
+    ask(graph, *TALK, *questions)
     messages = graph.get_state(config()).values["messages"]
     assert WORD in " ".join(listener.heard)
 
@@ -171,24 +171,24 @@ def test_no_model_is_sent_removed_words(
 def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> None:
     """After removing, forgetting or rolling back, no request has the words; restoring is no matter."""
     listener = Listener()
-    options = {**listener.parts(), "model": ScriptedChat(script=listener.answer)}
+    options = {**listener.services(), "model": ScriptedChat(script=listener.answer)}
     asides = st.lists(st.sampled_from(["/compact", "NEW weather?", "And more?", "/pin 1"]))
     with Conversation.open(":memory:", **options) as conversation:
         for text in (*TALK, *data.draw(asides)):
             conversation.say(text)
-        typed = data.draw(st.booleans())
-        way = data.draw(st.sampled_from(["remove", "forget", "rollback", "add"]))
+        is_typed = data.draw(st.booleans())
+        verb = data.draw(st.sampled_from(["remove", "forget", "rollback", "add"]))
         messages = conversation.messages()
         listener.heard.clear()
-        if way == "add":
+        if verb == "add":
             change = data.draw(st.sampled_from(CHANGES))
             conversation.add(change(list(messages)))
-        elif way == "rollback":
+        elif verb == "rollback":
             turns = len([m for m in messages if m.type == "human" and m.text[0] != "/"]) - 1
             conversation.say(f"/rollback {turns}")
-        elif typed:
-            conversation.say(f"/{way} 2")
-        elif way == "remove":
+        elif is_typed:
+            conversation.say(f"/{verb} 2")
+        elif verb == "remove":
             conversation.remove(2)
         else:
             conversation.forget(marked_messages(list(messages))[0].id)
@@ -199,20 +199,20 @@ def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> Non
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("where", ["store", "parent"])
+@pytest.mark.parametrize("storage", ["store", "parent"])
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("change", [removed, rewritten])
 def test_words_in_offloaded_messages_are_removed_too(
-    where: str, write: Callable[..., None], change: Callable[..., list[Any]]
+    storage: str, write: Callable[..., None], change: Callable[..., list[Any]]
 ) -> None:
     """A host that names an offloaded message removes it, and no summary or search has its words."""
     listener = Listener()
-    graph = place_of(listener, where, settings={"live_messages": 6})
+    graph = place_of(listener, storage, settings={"live_messages": 6})
     ask(graph, *TALK, "NEW weather?", "And rain?", "And snow?", "NEW boats?", "And sails?")
     messages = next(
-        each.values["messages"]
-        for each in graph.get_state_history(config())
-        if WORD in " ".join(map(text_of, each.values.get("messages", [])))
+        snapshot.values["messages"]
+        for snapshot in graph.get_state_history(config())
+        if WORD in " ".join(map(text_of, snapshot.values.get("messages", [])))
     )
     write(graph, change(messages))
     listener.heard.clear()
@@ -228,10 +228,11 @@ def test_a_lesson_that_quotes_a_removed_question_reaches_no_model(
     """The reason for which a draft was rejected ends with the question that it quotes."""
     listener = Listener()
     verdicts = iter([{"score": 0.1, "reason": f"Do not doubt {WORD}."}])
-    parts = {**listener.parts(), "judge": lambda _: next(verdicts, 0.9)}
-    saver, store = InMemorySaver(), InMemoryStore()
+    services = {**listener.services(), "judge": lambda _: next(verdicts, 0.9)}
+    saver = InMemorySaver()
+    store = InMemoryStore()
     model = ScriptedChat(script=listener.answer)
-    graph = build_graph(model, **parts, checkpointer=saver, store=store)
+    graph = build_graph(model, **services, checkpointer=saver, store=store)
     ask(graph, TALK[1], "Go on?")
     assert f"Do not doubt {WORD}." in listener.heard[-1]
 

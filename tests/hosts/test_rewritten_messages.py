@@ -71,7 +71,8 @@ async def test_the_transcript_and_the_judge_get_the_rewritten_text(
     form: str, strategy: Any
 ) -> None:
     """Also after a rejected draft, an undo and a redo; the event log leads to the same transcript."""
-    judge, store = Judge(), InMemoryStore()
+    judge = Judge()
+    store = InMemoryStore()
     model, inner = agent(strategy)
     graph = build_graph(inner, judge=judge, checkpointer=InMemorySaver(), store=store)
     for text in QUESTIONS:
@@ -143,4 +144,4 @@ def test_every_question_of_a_turn_is_rewritten(texts: list[str]) -> None:
     state = graph.invoke({"messages": [HumanMessage(text) for text in texts]}, config())
     expected = [re.sub(r"\S+@\S+", "[REDACTED_EMAIL]", text) for text in texts]
 
-    assert expected == [each.text for each in state["messages"] if each.type == "human"]
+    assert expected == [message.text for message in state["messages"] if message.type == "human"]

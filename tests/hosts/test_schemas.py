@@ -37,14 +37,14 @@ def test_the_input_schema_has_what_a_host_may_write() -> None:
 def test_the_output_schema_has_what_a_run_returns() -> None:
     """Nothing of the working state is in it, or in what `invoke` and `stream` return."""
     graph = make(Numbered())
-    asked: Any = {"messages": [("user", "Hi")]}
-    returned = graph.invoke(asked, config())
-    *_, streamed = graph.stream(asked, config(), stream_mode="values")
+    question: Any = {"messages": [("user", "Hi")]}
+    state = graph.invoke(question, config())
+    *_, last_values = graph.stream(question, config(), stream_mode="values")
 
     assert OUTPUT == list(graph.get_output_jsonschema()["properties"])
-    assert set(returned) <= set(OUTPUT)
-    assert set(streamed) <= set(OUTPUT)
-    assert {"messages", "quality_score", "checkpoints"} <= set(returned)
+    assert set(state) <= set(OUTPUT)
+    assert set(last_values) <= set(OUTPUT)
+    assert {"messages", "quality_score", "checkpoints"} <= set(state)
 
 
 def test_the_context_schema_names_the_overrides() -> None:
@@ -56,10 +56,10 @@ def test_the_context_schema_names_the_overrides() -> None:
 
 async def test_a_context_with_foreign_keys_is_passed_through() -> None:
     """Our own keys work, and an agent that answers sees the host's."""
-    seen: list[Any] = []
+    contexts: list[Any] = []
 
     def agent(state: MessagesState) -> dict[str, Any]:
-        seen.append(get_runtime().context)
+        contexts.append(get_runtime().context)
         return {"messages": [AIMessage("An answer to what was asked.")]}
 
     builder: Any = StateGraph(MessagesState)
@@ -71,7 +71,7 @@ async def test_a_context_with_foreign_keys_is_passed_through() -> None:
     graph.invoke({"messages": "Hi"}, config(), context=context)
     await graph.ainvoke({"messages": "Hi"}, config(), context=context)
 
-    assert [context, context] == seen
+    assert [context, context] == contexts
     assert None is graph.get_state(config()).values.get("quality_score")
 
 
@@ -106,15 +106,15 @@ async def test_the_graph_is_a_tool(tool: BaseTool, messages: Any) -> None:
 
 def test_the_tools_schema_is_small(tool: BaseTool) -> None:
     """A model is sent it with every call."""
-    described = convert_to_openai_tool(tool)
+    schema = convert_to_openai_tool(tool)
 
-    assert INPUT == list(described["function"]["parameters"]["properties"])
-    assert len(json.dumps(described)) < 1_000
+    assert INPUT == list(schema["function"]["parameters"]["properties"])
+    assert len(json.dumps(schema)) < 1_000
 
 
 def test_the_drawing_has_the_seeds_edges() -> None:
     """Mermaid shows the labels of the original agent. Source: seed 003, its diagram."""
-    drawn = build_graph().get_graph().draw_mermaid().replace("&nbsp;", " ")
+    drawing = build_graph().get_graph().draw_mermaid().replace("&nbsp;", " ")
 
     assert {
         "__start__ --> evaluate_quality;",
@@ -125,7 +125,7 @@ def test_the_drawing_has_the_seeds_edges() -> None:
         "process_message -.-> rollback;",
         "rollback --> process_message;",
         "create_checkpoint --> __end__;",
-    } == {line.strip() for line in drawn.splitlines() if "->" in line}
+    } == {line.strip() for line in drawing.splitlines() if "->" in line}
 
 
 def test_a_parent_graph_gets_the_output_only() -> None:

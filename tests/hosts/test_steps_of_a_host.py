@@ -21,7 +21,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
-from tests.threads import recorded
+from tests.threads import open_conversation, recorded
 from unsay import Conversation, build_graph, reversible
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
 from unsay.events.transcript_replay import replay
@@ -49,7 +49,7 @@ class World:
     def __init__(self) -> None:
         self.done: list[str] = []
 
-    def parts(self) -> dict[str, Any]:
+    def services(self) -> dict[str, Any]:
         """A model that books when asked to, and the tool."""
 
         @reversible(undo=lambda result: self.done.append(f"-{result}"), describe="seat {seat}")
@@ -59,19 +59,19 @@ class World:
             return seat
 
         def chat(messages: Any) -> Any:
-            asked = question_of(messages)
-            if "Book" not in asked or attempt_of(messages) > 1:
-                return f"This is about {asked}"
-            seat = asked.rpartition("Book ")[2][:2]
+            question = question_of(messages)
+            if "Book" not in question or attempt_of(messages) > 1:
+                return f"This is about {question}"
+            seat = question.rpartition("Book ")[2][:2]
             return ToolCalls(calls=[{"name": "book", "args": {"seat": seat}}], then="Booked.")
 
         return {"model": ScriptedChat(script=chat), "judge": ScriptedJudge(), "tools": [book]}
 
 
-def opened(world: World, path: Path | str = ":memory:", **settings: Any) -> Conversation:
+def open_world(world: World, path: Path | str = ":memory:", **settings: Any) -> Conversation:
     """A conversation with the tool."""
-    given = {"summaries": "local", **settings}
-    return Conversation.open(path, thread="t", settings=given, **world.parts())
+    world_settings = {"summaries": "local", **settings}
+    return open_conversation(path, settings=world_settings, **world.services())
 
 
 def texts(conversation: Conversation) -> list[str]:
@@ -98,16 +98,18 @@ WAYS: dict[str, Callable[[Conversation, list[AnyMessage]], Any]] = {
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("added", SOME.values(), ids=SOME)
-def test_an_undo_takes_back_only_what_a_host_added(added: list[AnyMessage], way: Any) -> None:
+@pytest.mark.parametrize("go_back", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("messages", SOME.values(), ids=SOME)
+def test_an_undo_takes_back_only_what_a_host_added(
+    messages: list[AnyMessage], go_back: Any
+) -> None:
     """The turn before stays with its booking, and a redo adds the messages again."""
     world = World()
-    with opened(world) as conversation:
+    with open_world(world) as conversation:
         conversation.say("Hello?")
         conversation.say("Book 4A")
         before = texts(conversation)
-        way(conversation, added)
+        go_back(conversation, messages)
         after = texts(conversation)
         conversation.undo()
         assert (before, ["+4A"]) == (texts(conversation), world.done)
@@ -121,36 +123,38 @@ def test_an_undo_takes_back_only_what_a_host_added(added: list[AnyMessage], way:
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
-    ("added", "typed"),
+    ("messages", "is_typed"),
     [
-        pytest.param(added, typed, id=f"{name}-{'command' if typed else 'method'}")
-        for name, added in SOME.items()
-        for typed in (False, True)
+        pytest.param(messages, is_typed, id=f"{name}-{'command' if is_typed else 'method'}")
+        for name, messages in SOME.items()
+        for is_typed in (False, True)
         # A command keeps messages that wait, and is about the steps before them.
-        if not (typed and name in ("question", "document"))
+        if not (is_typed and name in ("question", "document"))
     ],
 )
-def test_each_addition_and_each_turn_is_one_step(added: list[AnyMessage], *, typed: bool) -> None:
+def test_each_addition_and_each_turn_is_one_step(
+    messages: list[AnyMessage], *, is_typed: bool
+) -> None:
     """Two additions and a turn are undone one by one, and made again in their order."""
     world = World()
-    with opened(world) as conversation:
+    with open_world(world) as conversation:
         transcripts = []
         second: list[AnyMessage] = [HumanMessage("More?"), AIMessage("No more than this.")]
         for deed in (
             lambda: conversation.say("Book 4A"),
             lambda: conversation.add(second),
-            lambda: conversation.add(added),
+            lambda: conversation.add(messages),
             lambda: conversation.say("Book 5B"),
         ):
             transcripts.append(texts(conversation))
             deed()
         transcripts.append(texts(conversation))
         for expected in transcripts[3:0:-1]:
-            conversation.say("/undo") if typed else conversation.undo()
+            conversation.say("/undo") if is_typed else conversation.undo()
             assert expected == spoken_texts(conversation)
         assert ["+4A", "+5B", "-5B"] == world.done
         for expected in transcripts[2:]:
-            conversation.say("/redo") if typed else conversation.redo()
+            conversation.say("/redo") if is_typed else conversation.redo()
             assert expected == spoken_texts(conversation)
         assert is_sound(conversation)
 
@@ -167,7 +171,7 @@ def spoken_texts(conversation: Conversation) -> list[str]:
 
 def test_an_addition_ends_what_could_be_redone() -> None:
     """Also one that waits for an answer."""
-    with opened(World()) as conversation:
+    with open_world(World()) as conversation:
         conversation.say("Hello?")
         conversation.undo()
         conversation.add(SOME["question"])
@@ -175,15 +179,16 @@ def test_an_addition_ends_what_could_be_redone() -> None:
             conversation.redo()
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-def test_an_undo_of_a_hosts_edit_gives_the_words_back(way: Any) -> None:
+@pytest.mark.parametrize("go_back", WAYS.values(), ids=WAYS)
+def test_an_undo_of_a_hosts_edit_gives_the_words_back(go_back: Any) -> None:
     """One change that replaces, removes and adds is one step, and every message returns to its place."""
     world = World()
-    with opened(world) as conversation:
+    with open_world(world) as conversation:
         for question in ("One?", "Book 4A", "Three?"):
             conversation.say(question)
-        before, messages = texts(conversation), conversation.messages()
-        way(
+        before = texts(conversation)
+        messages = conversation.messages()
+        go_back(
             conversation,
             [
                 HumanMessage("Other words?", id=messages[0].id),
@@ -204,7 +209,7 @@ def test_an_undo_of_a_hosts_edit_gives_the_words_back(way: Any) -> None:
 def test_an_exchange_in_a_runs_input_is_a_step() -> None:
     """It is not undone with the turn before it."""
     world = World()
-    with opened(world) as conversation:
+    with open_world(world) as conversation:
         conversation.say("Book 4A")
         before = texts(conversation)
         conversation.graph.invoke({"messages": [*SOME["exchange"], ("user", "And?")]}, config())
@@ -216,7 +221,7 @@ def test_an_exchange_in_a_runs_input_is_a_step() -> None:
 
 def test_a_question_that_an_update_asks_is_one_step_with_its_answer() -> None:
     """A front end may write the question first, and then run the graph without an input."""
-    with opened(World()) as conversation:
+    with open_world(World()) as conversation:
         conversation.say("One?")
         conversation.graph.update_state(config(), {"messages": [("user", "Two?")]}, "__start__")
         conversation.graph.invoke(None, config())
@@ -229,14 +234,14 @@ def test_a_question_that_an_update_asks_is_one_step_with_its_answer() -> None:
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("change", ["replaced", "removed"])
-@pytest.mark.parametrize("part", [slice(1), slice(1, 3)], ids=["question", "call"])
+@pytest.mark.parametrize("span", [slice(1), slice(1, 3)], ids=["question", "call"])
 @pytest.mark.parametrize("live_messages", [4, 200])
 def test_a_call_whose_message_is_offloaded_stays(
-    live_messages: int, part: slice, change: str
+    live_messages: int, span: slice, change: str
 ) -> None:
     """A host changes a message of the turn, which is offloaded before the next answer."""
     world = World()
-    with opened(world, live_messages=live_messages) as conversation:
+    with open_world(world, live_messages=live_messages) as conversation:
         conversation.say("Book 4A")
         for question in ("Two?", "Three?", "Four?"):
             conversation.add([HumanMessage(question), AIMessage("This was answered.")])
@@ -244,12 +249,12 @@ def test_a_call_whose_message_is_offloaded_stays(
             RemoveMessage(message.id or "")
             if change == "removed"
             else message.model_copy(update={"content": f"{message.text} again"})
-            for message in conversation.messages()[part]
+            for message in conversation.messages()[span]
         ]
         conversation.add(changes)
         conversation.say("And on?")
-        there = seats(conversation.messages())
-        assert [each for each in ["+4A", "-4A"] if each == "+4A" or not there] == world.done
+        booked_seats = seats(conversation.messages())
+        assert [deed for deed in ["+4A", "-4A"] if deed == "+4A" or not booked_seats] == world.done
         assert is_sound(conversation)
 
 
@@ -268,14 +273,15 @@ LOADS: dict[str, Callable[[Conversation], Any]] = {
 def test_a_travel_behind_offloaded_turns_leaves_their_calls(load: Any, *, undone: bool) -> None:
     """An offloaded segment that was loaded between the two states is still a part of the transcript."""
     world = World()
-    with opened(world, live_messages=4) as conversation:
+    with open_world(world, live_messages=4) as conversation:
         for question in ("One?", "Book 4A", *(f"Number {n}?" for n in range(3, 9))):
             conversation.say(question)
-        before, at = conversation.messages(), conversation.graph.get_state(config()).config
+        before = conversation.messages()
+        run_config = conversation.graph.get_state(config()).config
         load(conversation)
         if undone:
             conversation.undo()
-        conversation.graph.invoke({"messages": [("user", "Travelled?")]}, at)
+        conversation.graph.invoke({"messages": [("user", "Travelled?")]}, run_config)
         assert ["+4A"] == world.done
         assert before == conversation.messages()[:-2]
         assert is_sound(conversation)
@@ -286,14 +292,15 @@ def test_a_travel_behind_offloaded_turns_leaves_their_calls(load: Any, *, undone
 
 def test_what_a_travel_left_returns_in_its_order() -> None:
     """An edited message in the middle and the turns after it come back to their own places."""
-    with opened(World()) as conversation:
+    with open_world(World()) as conversation:
         for question in ("One?", "Two?"):
             conversation.say(question)
-        at, second = conversation.graph.get_state(config()).config, conversation.messages()[2]
+        run_config = conversation.graph.get_state(config()).config
+        second = conversation.messages()[2]
         conversation.add([HumanMessage("Edited?", id=second.id)])
         conversation.say("Three?")
         before = texts(conversation)
-        conversation.graph.invoke({"messages": [("user", "Travelled?")]}, at)
+        conversation.graph.invoke({"messages": [("user", "Travelled?")]}, run_config)
         assert ["One?", "Two?", "Travelled?"] == texts(conversation)[::2]
         conversation.undo()
         conversation.undo()
@@ -303,22 +310,22 @@ def test_what_a_travel_left_returns_in_its_order() -> None:
 def test_an_undo_in_the_run_of_a_travel_keeps_the_call() -> None:
     """The command brings the turn back before its call would be undone."""
     world = World()
-    with opened(world) as conversation:
+    with open_world(world) as conversation:
         conversation.say("One?")
-        at = conversation.graph.get_state(config()).config
+        run_config = conversation.graph.get_state(config()).config
         conversation.say("Book 4A")
-        conversation.graph.invoke({"messages": [("user", "/undo")]}, at)
+        conversation.graph.invoke({"messages": [("user", "/undo")]}, run_config)
         assert (["4A"], ["+4A"]) == (seats(conversation.messages()), world.done)
 
 
 @pytest.mark.parametrize("store", [True, False], ids=["store", "no store"])
 def test_a_verdict_of_our_own_is_not_given_again(*, store: bool) -> None:
     """A flagged answer to which a host goes back stays, with its question and its verdict."""
-    judged: list[str] = []
+    exchanges: list[str] = []
 
     def judge(messages: Any) -> float:
-        judged.append(messages[-1].text)
-        return 0.1 if "\nPoor.\n</answer" in judged[-1] else 0.9
+        exchanges.append(messages[-1].text)
+        return 0.1 if "\nPoor.\n</answer" in exchanges[-1] else 0.9
 
     graph = build_graph(
         ScriptedChat(replies={"Poor": "Poor."}, default="This is fine."),
@@ -328,24 +335,24 @@ def test_a_verdict_of_our_own_is_not_given_again(*, store: bool) -> None:
     )
     for question in ("One?", "Poor?"):
         graph.invoke({"messages": [("user", question)]}, config())
-    flagged = graph.get_state(config())
+    state_before = graph.get_state(config())
     graph.invoke({"messages": [("user", "/rollback 1")]}, config())
-    judged.clear()
-    state = graph.invoke({"messages": [("user", "Three?")]}, flagged.config)
-    assert flagged.values["messages"] == state["messages"][:4]
-    assert 1 == len(judged)
+    exchanges.clear()
+    state = graph.invoke({"messages": [("user", "Three?")]}, state_before.config)
+    assert state_before.values["messages"] == state["messages"][:4]
+    assert 1 == len(exchanges)
 
 
 def parent_of(world: World, kind: str, *, store: bool, **settings: Any) -> Any:
     """A parent whose only node is the graph."""
     checkpointer = True if kind == "True" else None
-    given = {"summaries": "local", **settings}
-    node = build_graph(checkpointer=checkpointer, settings=given, **world.parts())
+    world_settings = {"summaries": "local", **settings}
+    node = build_graph(checkpointer=checkpointer, settings=world_settings, **world.services())
     builder: Any = StateGraph(MessagesState)
     builder.add_node("talk", node)
     builder.add_edge(START, "talk")
-    stored = InMemoryStore() if store else None
-    return builder.compile(checkpointer=InMemorySaver(), store=stored)
+    store_of_parent = InMemoryStore() if store else None
+    return builder.compile(checkpointer=InMemorySaver(), store=store_of_parent)
 
 
 @pytest.fixture(params=["None", "True"])
@@ -354,11 +361,11 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def ask(parent: Any, text: str, at: Any = None) -> list[AnyMessage]:
+def ask(parent: Any, text: str, run_config: Any = None) -> list[AnyMessage]:
     """Send a text to the parent; its messages afterwards."""
-    messages: list[AnyMessage] = parent.invoke({"messages": [("user", text)]}, at or config())[
-        "messages"
-    ]
+    messages: list[AnyMessage] = parent.invoke(
+        {"messages": [("user", text)]}, run_config or config()
+    )["messages"]
     return messages
 
 
@@ -371,15 +378,15 @@ def test_a_parents_travel_is_one_of_the_node(kind: str, live_messages: int, *, s
     parent = parent_of(world, kind, store=store, live_messages=live_messages)
     for number in range(4):
         before = ask(parent, f"Number {number}?")
-    at = parent.get_state(config()).config
-    left = ask(parent, "Book 4A")
-    travelled = ask(parent, "Travelled?", at)
-    assert before == travelled[:-2]
+    run_config = parent.get_state(config()).config
+    messages_left = ask(parent, "Book 4A")
+    messages_travelled = ask(parent, "Travelled?", run_config)
+    assert before == messages_travelled[:-2]
     assert ["+4A", "-4A"] == world.done
     assert "Book 4A" in ask(parent, "/branches")[-1].text
     ask(parent, "/undo")
-    back = ask(parent, "/undo")
-    assert [m.text for m in left] == [m.text for m in back[:-2]]
+    messages_back = ask(parent, "/undo")
+    assert [m.text for m in messages_left] == [m.text for m in messages_back[:-2]]
     assert ["+4A", "-4A"] == world.done
 
 
@@ -403,9 +410,9 @@ async def test_a_parents_travel_on_an_event_loop(kind: str) -> None:
     world = World()
     parent = parent_of(world, kind, store=True)
     await parent.ainvoke({"messages": [("user", "One?")]}, config())
-    at = (await parent.aget_state(config())).config
+    run_config = (await parent.aget_state(config())).config
     await parent.ainvoke({"messages": [("user", "Book 4A")]}, config())
-    state = await parent.ainvoke({"messages": [("user", "Two?")]}, at)
+    state = await parent.ainvoke({"messages": [("user", "Two?")]}, run_config)
     assert ["One?", "Two?"] == [m.text for m in state["messages"]][::2]
     assert ["+4A", "-4A"] == world.done
 
@@ -416,8 +423,8 @@ def test_messages_that_a_host_removes_in_a_parent_are_a_branch() -> None:
     parent = parent_of(world, "None", store=True)
     ask(parent, "One?")
     messages = ask(parent, "Book 4A")
-    gone = [RemoveMessage(id=message.id or "") for message in messages[2:]]
-    parent.update_state(config(), {"messages": gone})
+    removals = [RemoveMessage(id=message.id or "") for message in messages[2:]]
+    parent.update_state(config(), {"messages": removals})
     ask(parent, "Three?")
     assert ["+4A", "-4A"] == world.done
     assert "Book 4A" in ask(parent, "/branches")[-1].text
@@ -429,8 +436,8 @@ def test_an_order_to_a_node_with_a_transcript_of_its_own_keeps_offloaded_turns()
     parent = parent_of(world, "True", store=True, live_messages=4)
     for question in ("Book 4A", *(f"Number {n}?" for n in range(6))):
         messages = ask(parent, question)
-    left = ask(parent, "/rollback 1")
-    assert [m.text for m in messages[:-2]] == [m.text for m in left[:-2]]
+    messages_left = ask(parent, "/rollback 1")
+    assert [m.text for m in messages[:-2]] == [m.text for m in messages_left[:-2]]
     assert ["+4A"] == world.done
 
 
@@ -452,34 +459,38 @@ DEEDS = ("say", "book", "add", "update", "edit", "undo", "redo", "rollback", "tr
 def test_only_calls_of_turns_that_left_are_undone(deeds: list[Any], live_messages: int) -> None:
     """After any sequence the undone calls are those that are not there, and the event log is sound."""
     world = World()
-    with opened(world, live_messages=live_messages) as conversation:
+    with open_world(world, live_messages=live_messages) as conversation:
         conversation.say("Hello.")
-        for number, (deed, place, some) in enumerate((*deeds, ("say", 0, "answer"))):
+        for number, (deed, index, addition) in enumerate((*deeds, ("say", 0, "answer"))):
             count = len(world.done)
-            for step in carry_out(conversation, deed, place, some, number):
+            for step in carry_out(conversation, deed, index, addition, number):
                 step()
-            there = seats(conversation.messages())
+            booked_seats = seats(conversation.messages())
             assert [] == [
-                each for each in world.done[count:] if each[0] == "-" and each[1:] in there
+                booking
+                for booking in world.done[count:]
+                if booking[0] == "-" and booking[1:] in booked_seats
             ]
             assert len(world.done) == len(set(world.done))
             assert is_sound(conversation)
-        left = {each[1:] for each in world.done if each[0] == "+"} - {*there}
-        assert left <= {each[1:] for each in world.done if each[0] == "-"}
+        open_bookings = {booking[1:] for booking in world.done if booking[0] == "+"} - {
+            *booked_seats
+        }
+        assert open_bookings <= {booking[1:] for booking in world.done if booking[0] == "-"}
 
 
 def carry_out(
-    conversation: Conversation, deed: str, place: int, some: str, number: int
+    conversation: Conversation, deed: str, index: int, addition: str, number: int
 ) -> Iterator[Callable[[], Any]]:
     """What somebody does, unless it is refused."""
     states = [s for s in conversation.graph.get_state_history(config()) if not s.next]
-    at = states[place % len(states)].config if states else config()
-    messages = [m.model_copy(update={"id": f"{number}-{i}"}) for i, m in enumerate(SOME[some])]
+    run_config = states[index % len(states)].config if states else config()
+    messages = [m.model_copy(update={"id": f"{number}-{i}"}) for i, m in enumerate(SOME[addition])]
     humans = [m for m in conversation.messages() if m.type == "human"]
     edits: list[AnyMessage] = [
-        HumanMessage("Edited?", id=m.id) for m in humans[place % 3 : place % 3 + 1]
+        HumanMessage("Edited?", id=m.id) for m in humans[index % 3 : index % 3 + 1]
     ]
-    asked = {"messages": [("user", f"Book {number}Z" if place > 5 else "And then?")]}
+    question = {"messages": [("user", f"Book {number}Z" if index > 5 else "And then?")]}
     deeds: dict[str, Callable[[], Any]] = {
         "say": lambda: conversation.say("And on?"),
         "book": lambda: conversation.say(f"Book {number}A"),
@@ -488,15 +499,15 @@ def carry_out(
         "edit": lambda: conversation.add([*edits, *messages]),
         "undo": conversation.undo,
         "redo": conversation.redo,
-        "rollback": lambda: conversation.rollback(turns=place % 3 + 1),
-        "travel": lambda: conversation.graph.invoke(asked, at),
+        "rollback": lambda: conversation.rollback(turns=index % 3 + 1),
+        "travel": lambda: conversation.graph.invoke(question, run_config),
         "fork": lambda: conversation.graph.update_state(
-            at, {"messages": messages}, "create_checkpoint"
+            run_config, {"messages": messages}, "create_checkpoint"
         ),
     }
 
-    def tried() -> None:
+    def try_deed() -> None:
         with suppress(ConflictError, NotFoundError, InputError):
             deeds[deed]()
 
-    yield tried
+    yield try_deed

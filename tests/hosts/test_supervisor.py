@@ -19,12 +19,12 @@ with warnings.catch_warnings():
     supervisor: Any = pytest.importorskip("langgraph_supervisor")
 
 
-def supervised(mode: str, *graphs: Any, model: Any, **options: Any) -> Any:
+def supervisor_app(mode: str, *graphs: Any, model: Any, **options: Any) -> Any:
     """A supervisor over graphs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        made = supervisor.create_supervisor(list(graphs), model=model, output_mode=mode)
-    return made.compile(checkpointer=InMemorySaver(), **options)
+        graph = supervisor.create_supervisor(list(graphs), model=model, output_mode=mode)
+    return graph.compile(checkpointer=InMemorySaver(), **options)
 
 
 def handing(messages: list[BaseMessage]) -> AIMessage:
@@ -43,20 +43,21 @@ MODES = pytest.mark.parametrize("mode", ["last_message", "full_history"])
 @MODES
 @pytest.mark.parametrize("kind", ["None", "True", "own", "as_node"])
 @pytest.mark.parametrize(
-    ("form", "words"),
+    ("form", "texts"),
     [("invoke", ("one", "two", "three")), ("ainvoke", ("一つ目", "二つ目", "三つ目"))],
 )
 async def test_orders_hold_in_a_supervisor(
-    mode: str, kind: str, form: str, words: tuple[str, str, str]
+    mode: str, kind: str, form: str, texts: tuple[str, str, str]
 ) -> None:
     """What an undo removes is sent to no model, neither the worker's nor the supervisor's."""
-    one, two, three = words
-    worker, boss = Numbered(), Numbered()
+    one, two, three = texts
+    worker = Numbered()
+    boss = Numbered()
     saver: Any = {"True": True, "own": InMemorySaver()}.get(kind)
     graph = build_graph(worker, judge=scores(), name="talker", checkpointer=saver)
     graph = as_node(graph) if kind == "as_node" else graph
     store = InMemoryStore() if kind == "None" else None
-    app = supervised(mode, graph, model=recording(boss), store=store)
+    app = supervisor_app(mode, graph, model=recording(boss), store=store)
 
     async def send(text: str) -> list[str]:
         value = {"messages": [("user", text)]}
@@ -81,7 +82,7 @@ async def test_orders_hold_in_a_supervisor(
     assert any(one in text for text in worker.texts())
 
 
-def recording(seen: Numbered) -> Any:
+def recording(model: Numbered) -> Any:
     """The supervisor's model, whose requests are recorded."""
 
     class Model(ScriptedChat):
@@ -90,7 +91,7 @@ def recording(seen: Numbered) -> Any:
             return self
 
         def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Any:
-            seen.inputs.append(list(messages))
+            model.inputs.append(list(messages))
             return ChatResult(generations=[ChatGeneration(message=handing(messages))])
 
         async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> Any:
@@ -107,7 +108,7 @@ def test_two_workers_with_names(mode: str) -> None:
         build_graph(model, judge=scores(), name=name)
         for model, name in zip(models, ("talker", "second"), strict=True)
     ]
-    app = supervised(mode, *graphs, model=recording(Numbered()))
+    app = supervisor_app(mode, *graphs, model=recording(Numbered()))
     for text in ("one", "two for the second", "three", "/undo", "four for the second"):
         state = app.invoke({"messages": [("user", text)]}, config())
 
@@ -123,11 +124,12 @@ def test_a_rejected_injected_message_leaves_the_supervisor(mode: str) -> None:
     def judge(documents: Any) -> float:
         return 0.1 if "nonsense" in str(documents) else 0.9
 
-    worker, boss = Numbered(), Numbered()
+    worker = Numbered()
+    boss = Numbered()
     graph = build_graph(worker, judge=judge, name="talker")
-    app = supervised(mode, graph, model=recording(boss))
-    written = [("user", "what?"), ("assistant", "some nonsense"), ("user", "one")]
-    app.invoke({"messages": written}, config())
+    app = supervisor_app(mode, graph, model=recording(boss))
+    messages = [("user", "what?"), ("assistant", "some nonsense"), ("user", "one")]
+    app.invoke({"messages": messages}, config())
     state = app.invoke({"messages": [("user", "two")]}, config())
 
     assert not any("nonsense" in text for text in said(state["messages"]))
@@ -140,7 +142,7 @@ def test_a_question_is_one_turn_whoever_answers(mode: str) -> None:
     """Counts, `/rollback N` and the timeline show what a person sees: one question, one turn."""
     graph = build_graph(Numbered(), judge=scores(), name="talker")
     store = InMemoryStore()
-    app = supervised(mode, graph, model=recording(Numbered()), store=store)
+    app = supervisor_app(mode, graph, model=recording(Numbered()), store=store)
 
     def send(text: str) -> str:
         state = app.invoke({"messages": [("user", text)]}, config())
@@ -152,8 +154,8 @@ def test_a_question_is_one_turn_whoever_answers(mode: str) -> None:
     assert "Removed 1 turn. /redo restores it." == send("/undo")
     assert "Restored 1 turn. /undo reverses this." == send("/redo")
     assert "The conversation has 1 turn." in send("/rollback 2")
-    asked = [m for m in app.get_state(config()).values["messages"] if m.type == "human"]
-    assert ["one", "/rollback 2"] == [text_of(message) for message in asked]
+    questions = [m for m in app.get_state(config()).values["messages"] if m.type == "human"]
+    assert ["one", "/rollback 2"] == [text_of(message) for message in questions]
     assert "Restored 2 turns" in send("/undo")
     timeline = send("/timeline").splitlines()
     assert ["one", "two", "three"] == [line.split()[-1] for line in timeline]

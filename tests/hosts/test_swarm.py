@@ -25,8 +25,8 @@ def greeter() -> Any:
         if "talker" not in text_of(state["messages"][-1]):
             return {"messages": [AIMessage("I only greet.")]}
         call = {"name": "transfer_to_talker", "args": {}, "id": "c1"}
-        handed = [AIMessage("", tool_calls=[call]), ToolMessage("handed over", tool_call_id="c1")]
-        update = {"messages": [*state["messages"], *handed], "active_agent": "talker"}
+        handover = [AIMessage("", tool_calls=[call]), ToolMessage("handed over", tool_call_id="c1")]
+        update = {"messages": [*state["messages"], *handover], "active_agent": "talker"}
         return Command(goto="talker", graph=Command.PARENT, update=update)
 
     builder: Any = StateGraph(swarm.SwarmState)
@@ -44,8 +44,8 @@ async def test_orders_hold_in_a_swarm(kind: str, form: str) -> None:
     saver: Any = {"True": True, "own": InMemorySaver()}.get(kind)
     graph = build_graph(model, judge=scores(), name="talker", checkpointer=saver)
     graph = as_node(graph) if kind == "as_node" else graph
-    made = swarm.create_swarm([greeter(), graph], default_active_agent="greeter")
-    app = made.compile(checkpointer=InMemorySaver())
+    graph_of_swarm = swarm.create_swarm([greeter(), graph], default_active_agent="greeter")
+    app = graph_of_swarm.compile(checkpointer=InMemorySaver())
     after = {}
     for text in ("Hi", "To the talker!", "two", "/undo", "/redo", "/undo", "three"):
         value: Any = {"messages": [("user", text)]}

@@ -25,7 +25,7 @@ def server_settings() -> dict[str, str]:
     return {"UNSAY_LIVE_MESSAGES": "4", "UNSAY_SUMMARIES": "local"}
 
 
-def asked(state: Any) -> list[str]:
+def questions_of(state: Any) -> list[str]:
     """The questions among the messages that the state holds."""
     return [text for role, text in transcript(state) if role == "human" and text[0] != "/"]
 
@@ -39,19 +39,19 @@ async def test_a_copy_far_back_has_all_messages(thread: Thread, llmock: LLMock) 
     for question in questions:
         await thread.say(question)
     before = await thread.state()
-    assert len(asked(before)) < TURNS
-    copied = await thread.client.threads.copy(thread.thread_id)
-    copy = Thread(thread.client, copied["thread_id"])
+    assert len(questions_of(before)) < TURNS
+    response = await thread.client.threads.copy(thread.thread_id)
+    copy = Thread(thread.client, response["thread_id"])
 
-    rolled = await copy.say(f"/rollback {TURNS - 2}")
-    assert questions[:2] == asked(rolled)
+    state = await copy.say(f"/rollback {TURNS - 2}")
+    assert questions[:2] == questions_of(state)
     restored = await copy.say("/undo")
-    assert questions == asked(restored)
+    assert questions == questions_of(restored)
     await copy.say("And spiders?")
     await thread.client.threads.delete(thread.thread_id)
-    rolled = await copy.say(f"/rollback {TURNS}")
-    assert questions[:1] == asked(rolled)
-    assert [*questions, "And spiders?"] == asked(await copy.say("/undo"))
+    state = await copy.say(f"/rollback {TURNS}")
+    assert questions[:1] == questions_of(state)
+    assert [*questions, "And spiders?"] == questions_of(await copy.say("/undo"))
 
 
 async def test_a_copy_leaves_the_original_alone(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
@@ -62,10 +62,10 @@ async def test_a_copy_leaves_the_original_alone(thread: Thread, llmock: LLMock) 
     questions = [f"Question {number} about insects?" for number in range(TURNS)]
     for question in questions:
         await thread.say(question)
-    copied = await thread.client.threads.copy(thread.thread_id)
-    copy = Thread(thread.client, copied["thread_id"])
+    response = await thread.client.threads.copy(thread.thread_id)
+    copy = Thread(thread.client, response["thread_id"])
     await copy.say(f"/rollback {TURNS - 1}")
     await thread.client.threads.delete(copy.thread_id)
 
-    assert questions[:3] == asked(await thread.say(f"/rollback {TURNS - 3}"))
-    assert questions == asked(await thread.say("/undo"))
+    assert questions[:3] == questions_of(await thread.say(f"/rollback {TURNS - 3}"))
+    assert questions == questions_of(await thread.say("/undo"))

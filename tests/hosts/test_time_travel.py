@@ -37,19 +37,19 @@ def history(graph: HostGraph) -> list[StateSnapshot]:
     return list(graph.get_state_history(config()))
 
 
-def at(checkpoint_id: str) -> Any:
+def config_at(checkpoint_id: str) -> Any:
     """The configuration of one state of the thread."""
     return {"configurable": {"thread_id": "t", "checkpoint_id": checkpoint_id}}
 
 
 def end_of(graph: HostGraph, turns: int) -> Any:
     """The configuration of the newest state at the end of a turn."""
-    found = (
+    states = (
         state
         for state in history(graph)
         if not state.next and len(state.values.get("messages", [])) == 2 * turns
     )
-    return next(found).config
+    return next(states).config
 
 
 def branches(graph: HostGraph) -> list[StoredBranch]:
@@ -58,12 +58,12 @@ def branches(graph: HostGraph) -> list[StoredBranch]:
     return drive(list_stored_branches(graph.store, "t"))
 
 
-def kept(graph: HostGraph) -> list[list[str]]:
+def branch_texts(graph: HostGraph) -> list[list[str]]:
     """The words of each branch that a host's change left behind."""
     return [said(branch["messages"]) for branch in branches(graph) if branch["kind"] == "host"]
 
 
-def replayed(graph: HostGraph) -> list[AnyMessage]:
+def replay_log(graph: HostGraph) -> list[AnyMessage]:
     """The transcript as the event log has it."""
     assert graph.store is not None
     head = graph.get_state(config()).values["event_log"]
@@ -82,15 +82,16 @@ def test_a_state_that_is_not_there_is_refused(
 ) -> None:
     """A run, a resume and an update from an unknown id raise, ask no model and change nothing."""
     say(graph, *(f"q{number}" for number in range(turns)))
-    before, asked = history(graph), len(model.inputs)
+    before = history(graph)
+    call_count = len(model.inputs)
     question = {"messages": [("user", "more")]}
     for value in (question, None):
         with pytest.raises(UnknownCheckpointError, match=MISSING):
-            graph.invoke(value, at(MISSING))
+            graph.invoke(value, config_at(MISSING))
     with pytest.raises(UnknownCheckpointError, match=MISSING):
-        graph.update_state(at(MISSING), question, as_node="__start__")
+        graph.update_state(config_at(MISSING), question, as_node="__start__")
     assert before == history(graph)
-    assert asked == len(model.inputs)
+    assert call_count == len(model.inputs)
 
 
 def test_a_state_that_is_not_there_is_refused_on_a_loop() -> None:
@@ -101,9 +102,9 @@ def test_a_state_that_is_not_there_is_refused_on_a_loop() -> None:
 
     async def enter() -> None:
         with pytest.raises(UnknownCheckpointError):
-            await graph.ainvoke({"messages": [("user", "more")]}, at(MISSING))
+            await graph.ainvoke({"messages": [("user", "more")]}, config_at(MISSING))
         with pytest.raises(UnknownCheckpointError):
-            await graph.aupdate_state(at(MISSING), {"messages": []})
+            await graph.aupdate_state(config_at(MISSING), {"messages": []})
 
     asyncio.run(enter())
     assert before == history(graph)
@@ -113,12 +114,12 @@ def test_going_on_from_an_earlier_turn_keeps_the_later_ones(graph: HostGraph) ->
     """The turns left behind are a branch: listed, in the event log, and an undo restores them."""
     say(graph, "q1", "q2", "q3")
     graph.invoke({"messages": [("user", "other")]}, end_of(graph, 1))
-    other = ["human: other", "ai: This is draft 4, about what was asked."]
-    assert [*turn(1), *other] == transcript(graph)
-    assert [[*turn(2), *turn(3)]] == kept(graph)
+    other_turn = ["human: other", "ai: This is draft 4, about what was asked."]
+    assert [*turn(1), *other_turn] == transcript(graph)
+    assert [[*turn(2), *turn(3)]] == branch_texts(graph)
     state = graph.get_state(config()).values
     assert [branch["id"] for branch in branches(graph)] == [ref["id"] for ref in state["branches"]]
-    assert said(replayed(graph)) == transcript(graph)
+    assert said(replay_log(graph)) == transcript(graph)
     say(graph, "/undo", "/undo")
     assert [*turn(1), *turn(2), *turn(3)] == [
         line for line in transcript(graph) if line in [*turn(1), *turn(2), *turn(3)]
@@ -126,25 +127,25 @@ def test_going_on_from_an_earlier_turn_keeps_the_later_ones(graph: HostGraph) ->
 
 
 FROM_AN_ID: dict[str, Any] = {
-    "invoke": lambda graph, place: graph.invoke(ASKED, place),
-    "stream": lambda graph, place: list(graph.stream(ASKED, place)),
-    "update": lambda graph, place: graph.update_state(place, ASKED),
+    "invoke": lambda graph, run_config: graph.invoke(ASKED, run_config),
+    "stream": lambda graph, run_config: list(graph.stream(ASKED, run_config)),
+    "update": lambda graph, run_config: graph.update_state(run_config, ASKED),
 }
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("way", FROM_AN_ID)
-def test_an_id_alone_names_a_state(graph: HostGraph, way: str) -> None:
+@pytest.mark.parametrize("door", FROM_AN_ID)
+def test_an_id_alone_names_a_state(graph: HostGraph, door: str) -> None:
     """A host may leave out the empty namespace, as LangGraph's documentation does."""
     for number in range(3):
         say(graph, f"q{number}")
     checkpoint_id = end_of(graph, 1)["configurable"]["checkpoint_id"]
 
-    FROM_AN_ID[way](graph, at(checkpoint_id))
+    FROM_AN_ID[door](graph, config_at(checkpoint_id))
 
     said_now = [m.text for m in graph.get_state(config()).values["messages"] if m.type == "human"]
     assert ["q0", "another"] == said_now
-    assert 1 == len(kept(graph)), "the later turns are a branch"
+    assert 1 == len(branch_texts(graph)), "the later turns are a branch"
 
 
 def test_a_regenerated_answer_keeps_the_old_one(graph: HostGraph) -> None:
@@ -154,7 +155,7 @@ def test_a_regenerated_answer_keeps_the_old_one(graph: HostGraph) -> None:
     assert first.parent_config is not None
     graph.invoke(None, first.parent_config)
     assert [*turn(1), *turn(2, draft=3)] == transcript(graph)
-    assert [turn(2)[1:]] == kept(graph)
+    assert [turn(2)[1:]] == branch_texts(graph)
 
 
 def test_an_update_of_an_earlier_state_keeps_the_later_turns(graph: HostGraph) -> None:
@@ -164,20 +165,23 @@ def test_an_update_of_an_earlier_state_keeps_the_later_turns(graph: HostGraph) -
     assert [*turn(1), *turn(2)] == transcript(graph)
     graph.update_state(end_of(graph, 1), {"messages": [("user", "more")]}, as_node="__start__")
     assert [*turn(1), "human: more"] == transcript(graph)
-    assert [turn(3), turn(2)] == kept(graph)
+    assert [turn(3), turn(2)] == branch_texts(graph)
     graph.invoke(None, config())
-    assert said(replayed(graph)) == transcript(graph)
+    assert said(replay_log(graph)) == transcript(graph)
 
 
 def test_going_back_and_forth_between_states(graph: HostGraph) -> None:
     """A state that was left behind can be gone on from again, and what was newest is kept then."""
     say(graph, "q1", "q2")
-    left = end_of(graph, 2)
+    end = end_of(graph, 2)
     graph.invoke({"messages": [("user", "other")]}, end_of(graph, 1))
-    graph.invoke({"messages": [("user", "q4")]}, left)
+    graph.invoke({"messages": [("user", "q4")]}, end)
     assert [*turn(1), *turn(2), *turn(4)] == transcript(graph)
-    assert [turn(2), ["human: other", "ai: This is draft 3, about what was asked."]] == kept(graph)
-    assert said(replayed(graph)) == transcript(graph)
+    assert [
+        turn(2),
+        ["human: other", "ai: This is draft 3, about what was asked."],
+    ] == branch_texts(graph)
+    assert said(replay_log(graph)) == transcript(graph)
 
 
 REMOVALS = {
@@ -192,18 +196,18 @@ REMOVALS = {
 @pytest.mark.parametrize("case", REMOVALS)
 def test_messages_that_a_host_removes_are_a_branch(graph: HostGraph, case: str, enter: str) -> None:
     """A `RemoveMessage` in an update or in an input keeps the messages, and `/undo` restores them."""
-    part, left, removed = REMOVALS[case]
+    span, expected, removed = REMOVALS[case]
     state = say(graph, "q1", "q2", "q3")
-    gone = [RemoveMessage(id=message.id) for message in state["messages"][part]]
+    removals = [RemoveMessage(id=message.id) for message in state["messages"][span]]
     if enter == "update":
-        graph.update_state(config(), {"messages": gone}, as_node="create_checkpoint")
-        assert left == transcript(graph)
+        graph.update_state(config(), {"messages": removals}, as_node="create_checkpoint")
+        assert expected == transcript(graph)
         say(graph, "q4")
     else:
-        graph.invoke({"messages": [*gone, ("user", "q4")]}, config())
-    assert [*left, *turn(4)] == transcript(graph)
-    assert removed == kept(graph)
-    assert said(replayed(graph)) == transcript(graph)
+        graph.invoke({"messages": [*removals, ("user", "q4")]}, config())
+    assert [*expected, *turn(4)] == transcript(graph)
+    assert removed == branch_texts(graph)
+    assert said(replay_log(graph)) == transcript(graph)
     say(graph, "/undo", "/undo")
     turns = [line for line in transcript(graph) if "/undo" not in line and "q" in line]
     assert [*turn(1), *turn(2), *turn(3)] == [
@@ -215,7 +219,7 @@ def test_a_host_that_removes_all_messages_keeps_them(graph: HostGraph) -> None:
     """`REMOVE_ALL_MESSAGES` makes one branch of the whole transcript."""
     say(graph, "q1", "q2")
     graph.update_state(config(), {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES)]})
-    assert [[*turn(1), *turn(2)]] == kept(graph)
+    assert [[*turn(1), *turn(2)]] == branch_texts(graph)
     say(graph, "q3")
     assert turn(3) == transcript(graph)
 
@@ -238,15 +242,15 @@ def test_a_turn_makes_two_states(graph: HostGraph, durability: Any) -> None:
 
 def test_a_question_is_stored_before_the_model_is_called(backend: dict[str, Any]) -> None:
     """While the model answers, the newest stored state holds the question."""
-    seen: list[list[str]] = []
+    transcripts: list[list[str]] = []
 
     def ask(messages: Any) -> Any:
-        seen.append(transcript(graph))
+        transcripts.append(transcript(graph))
         return Numbered()(messages)
 
     graph = make(ask, **backend)
     say(graph, "q1", "q2")
-    assert [["human: q1"], [*turn(1), "human: q2"]] == seen
+    assert [["human: q1"], [*turn(1), "human: q2"]] == transcripts
 
 
 class Mortal(InMemorySaver):
@@ -293,22 +297,23 @@ def test_a_finished_tool_does_not_run_again_after_a_crash() -> None:
     graph.invoke(None, states[-1].config)
     assert ["list", "list"] == ran
     assert [["ai", "tool", "ai"]] == [
-        [m.type for m in each["messages"]] for each in branches(graph)
+        [m.type for m in branch["messages"]] for branch in branches(graph)
     ]
 
 
 def test_a_copied_thread_works_far_back() -> None:
     """A copy of a long thread goes back into offloaded turns, also once the original is purged."""
-    saver, store = InMemorySaver(), InMemoryStore()
+    saver = InMemorySaver()
+    store = InMemoryStore()
     graph = make(Numbered(), checkpointer=saver, store=store, settings={"live_messages": 8})
     say(graph, *(f"q{number}" for number in range(1, 21)))
     assert graph.get_state(config()).values["offloaded"]
     # As `langgraph dev` copies a thread: its states, and nothing of the store.
     for kept_by_thread in (saver.storage, saver.writes, saver.blobs):
         for key in list(kept_by_thread):
-            parts = key if isinstance(key, tuple) else (key,)
-            if parts[0] == "t":
-                new: Any = ("copy", *parts[1:]) if isinstance(key, tuple) else "copy"
+            path = key if isinstance(key, tuple) else (key,)
+            if path[0] == "t":
+                new: Any = ("copy", *path[1:]) if isinstance(key, tuple) else "copy"
                 kept_by_thread[new] = deepcopy(kept_by_thread[key])
     say(graph, "q21", thread="copy")
     drive(purge_items(store, "t"))
@@ -325,11 +330,11 @@ def test_a_copied_thread_works_far_back() -> None:
 def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
     """A server that rolls a run back deletes its states, then cancels it: earlier turns stay."""
     saver = InMemorySaver()
-    asked = asyncio.Event()
+    question_arrived = asyncio.Event()
 
     async def ask(messages: Any) -> Any:
         if "slow" in messages[-1].text:
-            asked.set()
+            question_arrived.set()
             await asyncio.sleep(30)
         return Numbered()(messages)
 
@@ -340,7 +345,7 @@ def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
             await graph.ainvoke({"messages": [("user", f"q{number}")]}, config())
         before = set(saver.storage["t"][""])
         run = asyncio.create_task(graph.ainvoke({"messages": [("user", "slow")]}, config()))
-        await asked.wait()
+        await question_arrived.wait()
         for name in set(saver.storage["t"][""]) - before:
             del saver.storage["t"][""][name]
         run.cancel()
@@ -353,40 +358,40 @@ def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
     assert "human: slow" not in transcript(graph)
     assert 2 * turns + 2 == len(transcript(graph))
     assert [["human: slow"]] == [said(branch["messages"]) for branch in branches(graph)]
-    assert said(replayed(graph)) == transcript(graph)
+    assert said(replay_log(graph)) == transcript(graph)
 
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize("enter", ["update", "input"])
-@pytest.mark.parametrize("place", [0, 1, 3, 5], ids=["first", "answer", "middle", "last"])
+@pytest.mark.parametrize("index", [0, 1, 3, 5], ids=["first", "answer", "middle", "last"])
 def test_a_message_that_a_host_replaces_is_a_branch(
-    graph: HostGraph, place: int, enter: str
+    graph: HostGraph, index: int, enter: str
 ) -> None:
     """A message under a known id takes the place of the old one, which an undo restores."""
     old = say(graph, "q1", "q2", "q3")["messages"]
-    new = old[place].model_copy(update={"content": "edited"})
+    new = old[index].model_copy(update={"content": "edited"})
     if enter == "update":
         graph.update_state(config(), {"messages": [new]}, as_node="create_checkpoint")
         say(graph, "q4")
     else:
         graph.invoke({"messages": [new, ("user", "q4")]}, config())
-    edited = [*said(old)]
-    edited[place] = f"{new.type}: edited"
-    assert [*edited, *turn(4)] == transcript(graph)
-    assert [said([old[place]])] == kept(graph)
-    assert said(replayed(graph)) == transcript(graph)
+    texts = [*said(old)]
+    texts[index] = f"{new.type}: edited"
+    assert [*texts, *turn(4)] == transcript(graph)
+    assert [said([old[index]])] == branch_texts(graph)
+    assert said(replay_log(graph)) == transcript(graph)
     state = say(graph, "/undo", "/undo")
     assert said(old) == said(spoken(state["messages"]))
-    assert said(replayed(graph)) == said(state["messages"])
+    assert said(replay_log(graph)) == said(state["messages"])
 
 
 def test_a_message_in_another_form_is_not_replaced(graph: HostGraph) -> None:
     """A front end that sends the history back as content blocks, without metadata, changes nothing."""
     old = say(graph, "q1", "q2")["messages"]
-    sent = [type(m)([{"type": "text", "text": m.text}], id=m.id) for m in old]
-    graph.invoke({"messages": [*sent, ("user", "q3")]}, config())
+    copies = [type(m)([{"type": "text", "text": m.text}], id=m.id) for m in old]
+    graph.invoke({"messages": [*copies, ("user", "q3")]}, config())
     assert [*turn(1), *turn(2), *turn(3)] == transcript(graph)
-    assert [] == kept(graph)
+    assert [] == branch_texts(graph)
 
 
 PAID_BACK: list[tuple[str, str]] = []
@@ -414,15 +419,15 @@ MINE = [("mine", "paid by mine")]
 
 
 @pytest.fixture(params=["store", "no store"])
-def stored(request: pytest.FixtureRequest, backend: dict[str, Any]) -> dict[str, Any]:
+def storage(request: pytest.FixtureRequest, backend: dict[str, Any]) -> dict[str, Any]:
     """The backend, and the same without its store."""
     return backend if request.param == "store" else {**backend, "store": None}
 
 
 @pytest.mark.sample(every=3)
-def test_calls_that_a_host_leaves_behind_are_undone(stored: dict[str, Any]) -> None:
+def test_calls_that_a_host_leaves_behind_are_undone(storage: dict[str, Any]) -> None:
     """Once, before the model is asked again; going on from the state with the call says so."""
-    graph = paying(**stored)
+    graph = paying(**storage)
     say(graph, "q1")
     before = graph.get_state(config()).config
     say(graph, "pay", "q3")
@@ -437,17 +442,17 @@ def test_calls_that_a_host_leaves_behind_are_undone(stored: dict[str, Any]) -> N
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize("enter", ["update", "remove", "regenerate"])
-def test_an_update_leaves_the_undoing_to_the_next_run(stored: dict[str, Any], enter: str) -> None:
+def test_an_update_leaves_the_undoing_to_the_next_run(storage: dict[str, Any], enter: str) -> None:
     """`update_state`, `RemoveMessage` and a run without input undo the calls in their next run."""
-    graph = paying(**stored)
+    graph = paying(**storage)
     state = say(graph, "q1")
     before = graph.get_state(config()).config
     state = say(graph, "pay")
     if enter == "update":
         graph.update_state(before, None, as_node="__end__")
     elif enter == "remove":
-        gone = [RemoveMessage(id=message.id) for message in state["messages"][2:]]
-        graph.update_state(config(), {"messages": gone}, as_node="create_checkpoint")
+        removals = [RemoveMessage(id=message.id) for message in state["messages"][2:]]
+        graph.update_state(config(), {"messages": removals}, as_node="create_checkpoint")
     else:
         question = next(s for s in history(graph) if s.next == ("evaluate_quality",))
         graph.invoke(None, question.config)
@@ -459,9 +464,9 @@ def test_an_update_leaves_the_undoing_to_the_next_run(stored: dict[str, Any], en
 
 
 @pytest.mark.sample(every=2)
-def test_a_call_that_returns_before_the_next_run_is_not_undone(stored: dict[str, Any]) -> None:
+def test_a_call_that_returns_before_the_next_run_is_not_undone(storage: dict[str, Any]) -> None:
     """A host that goes back and returns has changed nothing."""
-    graph = paying(**stored)
+    graph = paying(**storage)
     say(graph, "q1")
     before = graph.get_state(config()).config
     say(graph, "pay")
@@ -475,10 +480,10 @@ def test_a_call_that_returns_before_the_next_run_is_not_undone(stored: dict[str,
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("decision", "paid"), [("approve", MINE), ("reject", [])])
 def test_a_person_confirms_the_undoing_as_for_a_rollback(
-    stored: dict[str, Any], decision: str, paid: list[Any]
+    storage: dict[str, Any], decision: str, paid: list[Any]
 ) -> None:
     """A tool that asks first interrupts the host's run before anything is undone."""
-    graph = paying(confirm=True, **stored)
+    graph = paying(confirm=True, **storage)
     say(graph, "q1")
     before = graph.get_state(config()).config
     say(graph, "pay")
@@ -493,22 +498,20 @@ def test_a_person_confirms_the_undoing_as_for_a_rollback(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("place", ["model", "end"])
-def test_a_kill_loses_no_question_that_a_host_deleted(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("point", ["model", "end"])
+def test_a_kill_loses_no_question_that_a_host_deleted(tmp_path: Path, point: str) -> None:
     """The process dies after it has read the stopped question, and before the turn is stored."""
     path = tmp_path / "unsay.db"
-    assert -9 == run_child("tests.hosts.stopped_child", str(path), place).returncode
+    assert -9 == run_child("tests.hosts.stopped_child", str(path), point).returncode
     database = open_database(path)
     graph = make(Numbered(), checkpointer=database.saver, store=database.store)
     say(graph, "q3")
     (branch,) = [b for b in branches(graph) if "human: stopped" in said(b["messages"])]
     state = say(graph, "q4")
     assert "human: stopped" not in said(state["messages"])
-    assert [branch["id"]] == [
-        each["id"] for each in state["branches"] if each["id"] == branch["id"]
-    ]
+    assert [branch["id"]] == [ref["id"] for ref in state["branches"] if ref["id"] == branch["id"]]
     assert [] == database.store.search(("unsay", "stopped", "t"))
-    assert said(replayed(graph)) == transcript(graph)
+    assert said(replay_log(graph)) == transcript(graph)
     database.close()
 
 
@@ -519,14 +522,14 @@ def test_branches_of_a_host_are_compared_restored_and_undone() -> None:
     say(graph, "q1", "q2", "q3")
     graph.invoke({"messages": [("user", "other")]}, end_of(graph, 2))
     old = graph.get_state(config()).values["messages"]
-    for words in ("edited", "edited again"):
-        new = old[1].model_copy(update={"content": words})
+    for text in ("edited", "edited again"):
+        new = old[1].model_copy(update={"content": text})
         graph.update_state(config(), {"messages": [new]}, as_node="create_checkpoint")
     with Conversation.open(database, thread="t", model=Numbered(), judge=scores()) as conversation:
-        listed = [branch for branch in conversation.branches() if branch.kind == "host"]
-        assert ["edited", turn(1)[1][4:], "q3"] == [branch.words for branch in listed]
-        assert [1, 1, 4] == [conversation.diff(branch.id).common for branch in listed]
-        conversation.restore(listed[1].id)
+        host_branches = [branch for branch in conversation.branches() if branch.kind == "host"]
+        assert ["edited", turn(1)[1][4:], "q3"] == [branch.words for branch in host_branches]
+        assert [1, 1, 4] == [conversation.diff(branch.id).common for branch in host_branches]
+        conversation.restore(host_branches[1].id)
         texts = [m.text for m in conversation.messages()]
         assert [m.text for m in old] == texts
         conversation.undo()
@@ -537,4 +540,4 @@ def test_branches_of_a_host_are_compared_restored_and_undone() -> None:
         conversation.undo()
         conversation.undo()
         assert [*turn(1), *turn(2), *turn(3)] == said(conversation.messages())
-        assert said(replayed(graph)) == transcript(graph)
+        assert said(replay_log(graph)) == transcript(graph)

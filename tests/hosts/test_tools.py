@@ -25,9 +25,9 @@ def _nothing_seen() -> None:
     SEEN.clear()
 
 
-def ask(words: str) -> Any:
+def ask(question: str) -> Any:
     """A host's input."""
-    return {"messages": [("user", words)]}
+    return {"messages": [("user", question)]}
 
 
 def calls(name: str, **args: Any) -> ScriptedChat:
@@ -60,10 +60,10 @@ def look_through_runtime(runtime: ToolRuntime) -> str:
     return "seen"
 
 
-@pytest.mark.parametrize("each", [look, look_at_messages, look_through_runtime])
-async def test_a_tool_sees_the_conversation(each: Any) -> None:
+@pytest.mark.parametrize("tool", [look, look_at_messages, look_through_runtime])
+async def test_a_tool_sees_the_conversation(tool: Any) -> None:
     """Its state has the earlier turns, the question and the call; not commands or their notices."""
-    graph = make(calls(each.name), ScriptedJudge(), tools=[each])
+    graph = make(calls(tool.name), ScriptedJudge(), tools=[tool])
     graph.invoke(ask("こんにちは"), config())
     graph.invoke(ask("/help"), config())
     graph.invoke(ask("use the tool"), config())
@@ -137,7 +137,7 @@ async def test_a_hand_off_reaches_the_graph_around() -> None:
         checkpointer=None,
         store=None,
     )
-    for awaited in (False, True):
+    for is_async in (False, True):
         SEEN.clear()
         builder = StateGraph(MessagesState)
         builder.add_node("alice", worker, destinations=("bob",))
@@ -147,7 +147,7 @@ async def test_a_hand_off_reaches_the_graph_around() -> None:
         question = ask("use the tool")
         state = (
             await parent.ainvoke(question, config())
-            if awaited
+            if is_async
             else parent.invoke(question, config())
         )
         assert [["use the tool", "", "Bob takes over."]] == SEEN
@@ -168,21 +168,21 @@ async def count_legs(animal: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "each",
+    "tool",
     [count_legs, StructuredTool.from_function(coroutine=count_legs)],
     ids=["function", "tool"],
 )
-async def test_an_async_tool_works_from_blocking_code(each: Any, tmp_path: Path) -> None:
+async def test_an_async_tool_works_from_blocking_code(tool: Any, tmp_path: Path) -> None:
     """So does one of an MCP server, also inside of an event loop."""
     options: Any = {
         "model": calls("count_legs", animal="クモ"),
         "judge": ScriptedJudge(),
-        "tools": [each],
+        "tools": [tool],
     }
     with Conversation.open(tmp_path / "t.db", **options) as conversation:
         conversation.say("use the tool")
         assert "クモ: 8" == conversation.messages()[-2].content
-    graph = make(options["model"], options["judge"], tools=[each])
+    graph = make(options["model"], options["judge"], tools=[tool])
     state = await graph.ainvoke(ask("use the tool"), config())
     assert "クモ: 8" == state["messages"][-2].content
 

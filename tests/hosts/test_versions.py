@@ -18,52 +18,52 @@ ROOT = Path(__file__).parents[2]
 FAMILY = re.compile(r"(langgraph[a-z-]*)>=([0-9.]+)(,<[0-9.]+)")
 
 
-def required() -> list[tuple[str, str, str]]:
+def required_packages() -> list[tuple[str, str, str]]:
     """LangGraph's packages that unsay needs: the name, the lowest version, and the end of the range."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found = [FAMILY.fullmatch(each) for each in project["dependencies"]]
-    return [(each[1], each[2], each[3]) for each in found if each]
+    matches = [FAMILY.fullmatch(requirement) for requirement in project["dependencies"]]
+    return [(match[1], match[2], match[3]) for match in matches if match]
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def install_packages(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A function that installs the lowest or the newest LangGraph, and returns an environment with it."""
 
-    def install(which: str) -> dict[str, str]:
-        folder = tmp_path_factory.mktemp(which)
-        wanted = [
-            f"{name}=={low}" if which == "lowest" else f"{name}>={low}{end}"
-            for name, low, end in required()
+    def install(bound: str) -> dict[str, str]:
+        folder = tmp_path_factory.mktemp(bound)
+        requirements = [
+            f"{name}=={low}" if bound == "lowest" else f"{name}>={low}{end}"
+            for name, low, end in required_packages()
         ]
         # Without dependencies: all others are those of this environment.
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target"]
-        subprocess.run([*command, str(folder), *wanted], check=True, timeout=150)
+        subprocess.run([*command, str(folder), *requirements], check=True, timeout=150)
         return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)])}
 
     return install
 
 
 @pytest.fixture(scope="module")
-def lowest(installed: Any) -> dict[str, str]:
+def lowest(install_packages: Any) -> dict[str, str]:
     """An environment with the lowest allowed LangGraph."""
-    environment: dict[str, str] = installed("lowest")
+    environment: dict[str, str] = install_packages("lowest")
     return environment
 
 
 def run(environment: dict[str, str], *arguments: str) -> str:
     """What a module prints in an environment; it must succeed."""
     command = [sys.executable, "-m", *arguments]
-    done = subprocess.run(
+    process = subprocess.run(
         command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=600
     )
-    assert 0 == done.returncode, done.stdout[-4_000:] + done.stderr[-4_000:]
-    return done.stdout
+    assert 0 == process.returncode, process.stdout[-4_000:] + process.stderr[-4_000:]
+    return process.stdout
 
 
 def test_the_lowest_version_of_each_package_is_known() -> None:
     """The test below installs what `pyproject.toml` allows."""
     assert ["langgraph", "langgraph-checkpoint", "langgraph-checkpoint-sqlite"] == [
-        name for name, _, _ in required()
+        name for name, _, _ in required_packages()
     ]
 
 
@@ -74,15 +74,15 @@ def test_a_file_of_the_lowest_version_opens_with_this_one(
     """The transcript, its verdicts and its branches are there, and the conversation goes on."""
     path = tmp_path / "t.db"
     child = "tests.hosts.version_child"
-    written = json.loads(run(lowest, child, str(path), "write"))
-    assert written[0] == {name: low for name, low, _ in required()}["langgraph"]
-    assert written[0] != version("langgraph")
+    lines = json.loads(run(lowest, child, str(path), "write"))
+    assert lines[0] == {name: low for name, low, _ in required_packages()}["langgraph"]
+    assert lines[0] != version("langgraph")
 
     database = open_database(path)
     graph = make(Numbered(), scores(), checkpointer=database.saver, store=database.store)
     messages = graph.get_state(config()).values["messages"]
 
-    assert written[1:] == [said(messages), [annotation_of(m).get("score") for m in messages]]
+    assert lines[1:] == [said(messages), [annotation_of(m).get("score") for m in messages]]
     before = said(spoken(messages))
     after = said(spoken(say(graph, "and now?", "/rollback here")["messages"]))
     assert before == after[-len(before) :]
@@ -106,8 +106,8 @@ def test_some_hosts_tests_pass_on_the_lowest_version(lowest: dict[str, str]) -> 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("which", ["lowest", "newest"])
-def test_all_hosts_tests_pass(installed: Any, which: str) -> None:
+@pytest.mark.parametrize("bound", ["lowest", "newest"])
+def test_all_hosts_tests_pass(install_packages: Any, bound: str) -> None:
     """Also with servers and killed processes, on the lowest and on the newest allowed version."""
-    chosen = ["-m", "not nightly", "--deselect", "tests/hosts/test_versions.py", "tests/hosts"]
-    run(installed(which), "pytest", "-q", "-n", "2", *chosen)
+    selection = ["-m", "not nightly", "--deselect", "tests/hosts/test_versions.py", "tests/hosts"]
+    run(install_packages(bound), "pytest", "-q", "-n", "2", *selection)

@@ -26,12 +26,12 @@ from tests.hosts.savers import (
     ainvoke,
     answer,
     answering,
-    asked,
     invoke,
-    opened,
+    open_savers,
     opened_awaited,
+    question_input,
+    questions_in,
     questions_of,
-    whole,
 )
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
@@ -54,9 +54,9 @@ Starts = Callable[..., "Child"]
 class Child:
     """Another process that runs the graph."""
 
-    def __init__(self, folder: Path, wanted: dict[str, Any]) -> None:
-        self._reached = folder / f"{wanted['name']}.reached"
-        self.process = ChildProcess("tests.hosts.writer_child", str(folder), json.dumps(wanted))
+    def __init__(self, folder: Path, arguments: dict[str, Any]) -> None:
+        self._reached = folder / f"{arguments['name']}.reached"
+        self.process = ChildProcess("tests.hosts.writer_child", str(folder), json.dumps(arguments))
 
     def until_it_asks_its_model(self) -> None:
         """Wait until it is in the middle of its turn."""
@@ -75,11 +75,11 @@ class Child:
         self._reached.with_suffix(".goes").touch()
         os.kill(self.process.pid, signal.SIGCONT)
 
-    def told(self) -> list[list[str]]:
+    def outcomes(self) -> list[list[str]]:
         """What became of each of its turns, once it has ended."""
-        ended = self.process.wait()
-        assert ended.returncode == 0, ended.stderr
-        return [json.loads(line) for line in ended.stdout.splitlines()]
+        process = self.process.wait()
+        assert process.returncode == 0, process.stderr
+        return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -87,10 +87,10 @@ def start(tmp_path: Path) -> Iterator[Starts]:
     """Starts processes over one folder; none outlives the test."""
     children: list[Child] = []
 
-    def starts(name: str, kind: str, **wanted: Any) -> Child:
+    def starts(name: str, kind: str, **options: Any) -> Child:
         defaults = {"turns": 1, "seconds": 0, "way": "invoke", "settings": {}}
-        given = {"name": name, "kind": kind, **defaults, **wanted}
-        children.append(Child(tmp_path, given))
+        arguments = {"name": name, "kind": kind, **defaults, **options}
+        children.append(Child(tmp_path, arguments))
         return children[-1]
 
     yield starts
@@ -103,7 +103,8 @@ class Slow:
     """A model that waits for `free`, and records the questions that it was asked."""
 
     def __init__(self) -> None:
-        self.reached, self.free = threading.Event(), threading.Event()
+        self.reached = threading.Event()
+        self.free = threading.Event()
         self.asked: list[str] = []
 
     def __call__(self, messages: list[Any]) -> str:
@@ -116,43 +117,43 @@ class Slow:
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["invoke", "stream"])
-def test_all_parallel_turns_land(tmp_path: Path, kind: str, way: str) -> None:
+@pytest.mark.parametrize("form", ["invoke", "stream"])
+def test_all_parallel_turns_land(tmp_path: Path, kind: str, form: str) -> None:
     """Each of six Python threads waits for the others, and no question vanishes."""
-    wanted = [f"q{number}" for number in range(6)]
-    with opened(kind, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
+    questions = [f"q{number}" for number in range(6)]
+    with open_savers(kind, tmp_path) as savers, ThreadPoolExecutor(6) as pool:
         graph = answering(**savers)
-        answers = list(pool.map(lambda question: WAYS[way](graph, question), wanted))
-        found = questions_of(graph)
+        answers = list(pool.map(lambda question: WAYS[form](graph, question), questions))
+        landed_questions = questions_of(graph)
 
-    assert [f"This answers {each}" for each in wanted] == answers
-    assert wanted == sorted(found)
+    assert [f"This answers {question}" for question in questions] == answers
+    assert questions == sorted(landed_questions)
 
 
 @pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
 async def test_all_parallel_tasks_land(tmp_path: Path, kind: str) -> None:
     """So do six tasks of one event loop."""
-    wanted = [f"q{number}" for number in range(6)]
+    questions = [f"q{number}" for number in range(6)]
     async with opened_awaited(kind, tmp_path) as savers:
         graph = answering(**savers)
-        await asyncio.gather(*(ainvoke(graph, each) for each in wanted))
+        await asyncio.gather(*(ainvoke(graph, question) for question in questions))
         state = await graph.aget_state(CONFIG)
 
-    assert wanted == sorted(whole(state.values["messages"]))
+    assert questions == sorted(questions_in(state.values["messages"]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_refused_turn_costs_nothing(tmp_path: Path, kind: str) -> None:
     """Who does not wait gets an error that says what to do, before the model is called."""
     model = Slow()
-    with opened(kind, tmp_path) as savers, ThreadPoolExecutor(1) as pool:
+    with open_savers(kind, tmp_path) as savers, ThreadPoolExecutor(1) as pool:
         graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
         first = pool.submit(invoke, graph, "first")
         model.reached.wait(60)
         for run in (
             lambda: invoke(graph, "second"),
             lambda: WAYS["stream"](graph, "second"),
-            lambda: graph.update_state(CONFIG, asked("second"), as_node="process_message"),
+            lambda: graph.update_state(CONFIG, question_input("second"), as_node="process_message"),
         ):
             with pytest.raises(ConflictError, match=r"running.*try again when it has ended"):
                 run()
@@ -167,46 +168,47 @@ def test_a_refused_turn_costs_nothing(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
 async def test_a_refused_task_costs_nothing(tmp_path: Path, kind: str) -> None:
     """So it is on an event loop, for runs and for updates."""
-    reached, free = asyncio.Event(), asyncio.Event()
+    reached_event = asyncio.Event()
+    free = asyncio.Event()
 
     async def model(messages: list[Any]) -> str:
-        reached.set()
+        reached_event.set()
         await free.wait()
         return answer(messages)
 
     async with opened_awaited(kind, tmp_path) as savers:
         graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
         first = asyncio.create_task(ainvoke(graph, "first"))
-        await reached.wait()
+        await reached_event.wait()
         with pytest.raises(ConflictError):
             await ainvoke(graph, "second")
         with pytest.raises(ConflictError):
-            await graph.aupdate_state(CONFIG, asked("second"), as_node="process_message")
+            await graph.aupdate_state(CONFIG, question_input("second"), as_node="process_message")
         free.set()
         await first
         state = await graph.aget_state(CONFIG)
 
-    assert ["first"] == whole(state.values["messages"])
+    assert ["first"] == questions_in(state.values["messages"])
 
 
 def test_another_process_of_the_same_checkpointer_is_refused(tmp_path: Path) -> None:
     """Two connections to one file of LangGraph's checkpointer share no lock in a process."""
     model = Slow()
     with (
-        opened("sqlite", tmp_path) as one,
-        opened("sqlite", tmp_path) as two,
+        open_savers("sqlite", tmp_path) as one,
+        open_savers("sqlite", tmp_path) as two,
         ThreadPoolExecutor(1) as pool,
     ):
         first = pool.submit(invoke, answering(model=model, **one), "first")
         model.reached.wait(60)
-        other = answering(settings={"thread_wait_seconds": 0}, **two)
+        other_graph = answering(settings={"thread_wait_seconds": 0}, **two)
         with pytest.raises(ThreadBusyError, match=f"in process {os.getpid()}"):
-            invoke(other, "second")
+            invoke(other_graph, "second")
         model.free.set()
         first.result()
 
-        assert "This answers second" == invoke(other, "second")
-        assert ["first", "second"] == questions_of(other)
+        assert "This answers second" == invoke(other_graph, "second")
+        assert ["first", "second"] == questions_of(other_graph)
 
 
 @pytest.mark.parametrize("path", ["talk.db", ":memory:"])
@@ -221,7 +223,7 @@ def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: s
     graph = answering(
         model=model, settings=settings, checkpointer=database.saver, store=database.store
     )
-    for begin, other in ((conversation.say, invoke), (None, None)):
+    for begin, run_other in ((conversation.say, invoke), (None, None)):
         model.reached.clear()
         model.free.clear()
         with ThreadPoolExecutor(1) as pool:
@@ -230,7 +232,7 @@ def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: s
             )
             model.reached.wait(60)
             with pytest.raises(ConflictError):
-                other(graph, "refused") if other else conversation.say("refused")
+                run_other(graph, "refused") if run_other else conversation.say("refused")
             with pytest.raises(ConflictError):
                 invoke(conversation.graph, "refused")
             with pytest.raises(ConflictError):
@@ -239,16 +241,16 @@ def test_a_conversation_and_the_graph_exclude_each_other(tmp_path: Path, path: s
             running.result()
 
     assert ["by say", "by graph"] == model.asked
-    assert ["by say", "by graph"] == whole(conversation.messages())
+    assert ["by say", "by graph"] == questions_in(conversation.messages())
     database.close()
 
 
 @pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
 def test_a_stream_that_is_left_frees_the_thread(tmp_path: Path, kind: str) -> None:
     """Closing the generator ends the run; the next one need not wait."""
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(settings={"thread_wait_seconds": 0}, **savers)
-        chunks: Any = graph.stream(asked("left"), CONFIG, stream_mode="updates")
+        chunks: Any = graph.stream(question_input("left"), CONFIG, stream_mode="updates")
         next(chunks)
         with pytest.raises(ConflictError):
             invoke(graph, "refused")
@@ -260,21 +262,21 @@ def test_a_stream_that_is_left_frees_the_thread(tmp_path: Path, kind: str) -> No
 @pytest.mark.parametrize("kind", ["memory", "ours", "sqlite"])
 async def test_a_cancelled_run_frees_the_thread(tmp_path: Path, kind: str) -> None:
     """So do a cancelled task and an asynchronous generator that is closed."""
-    reached = asyncio.Event()
+    reached_event = asyncio.Event()
 
     async def model(messages: list[Any]) -> str:
         if messages[-1].text == "cancelled":
-            reached.set()
+            reached_event.set()
             await asyncio.Event().wait()
         return answer(messages)
 
     async with opened_awaited(kind, tmp_path) as savers:
         graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
         task = asyncio.create_task(ainvoke(graph, "cancelled"))
-        await reached.wait()
+        await reached_event.wait()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        chunks: Any = graph.astream(asked("left"), CONFIG, stream_mode="updates")
+        chunks: Any = graph.astream(question_input("left"), CONFIG, stream_mode="updates")
         await anext(chunks)
         await chunks.aclose()
 
@@ -290,7 +292,7 @@ def test_a_failed_run_frees_the_thread(tmp_path: Path, kind: str) -> None:
             raise RuntimeError("broken")
         return answer(messages)
 
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(model=model, settings={"thread_wait_seconds": 0}, **savers)
         with pytest.raises(Exception, match="broken"):
             invoke(graph, "broken")
@@ -299,63 +301,63 @@ def test_a_failed_run_frees_the_thread(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["invoke", "update"])
+@pytest.mark.parametrize("form", ["invoke", "update"])
 def test_a_turn_that_uses_its_own_thread_is_refused_at_once(
-    tmp_path: Path, kind: str, way: str
+    tmp_path: Path, kind: str, form: str
 ) -> None:
     """A model or a tool that runs the graph on the thread of its turn never waits for that turn."""
-    found: list[Exception] = []
+    errors: list[Exception] = []
 
     def model(messages: list[Any]) -> str:
         try:
-            if way == "invoke":
+            if form == "invoke":
                 invoke(graph, "inner")
             else:
-                graph.update_state(CONFIG, asked("inner"), as_node="process_message")
+                graph.update_state(CONFIG, question_input("inner"), as_node="process_message")
         except ConflictError as error:
-            found.append(error)
+            errors.append(error)
         return answer(messages)
 
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(model=model, **savers)
         invoke(graph, "outer")
 
-        assert "give it another thread" in str(found[0])
+        assert "give it another thread" in str(errors[0])
         assert ["outer"] == questions_of(graph)
 
 
 def test_a_tool_that_talks_on_its_own_thread_is_refused_at_once() -> None:
     """The same for `Conversation`."""
-    found: list[Exception] = []
+    errors: list[Exception] = []
 
     def model(messages: list[Any]) -> str:
         try:
             conversation.say("inner")
         except ConflictError as error:
-            found.append(error)
+            errors.append(error)
         return answer(messages)
 
     conversation = Conversation.open(":memory:", thread="t", model=model, judge=ScriptedJudge())
     conversation.say("outer")
 
-    assert "give it another thread" in str(found[0])
-    assert ["outer"] == whole(conversation.messages())
+    assert "give it another thread" in str(errors[0])
+    assert ["outer"] == questions_in(conversation.messages())
     conversation.close()
 
 
-@pytest.mark.parametrize("forged", ["x", True, {"lock": 1, "lease": None}])
-def test_the_right_to_write_cannot_be_forged(forged: Any) -> None:
+@pytest.mark.parametrize("value", ["x", True, {"lock": 1, "lease": None}])
+def test_the_right_to_write_cannot_be_forged(value: Any) -> None:
     """A value from a client's JSON does not count as holding the thread."""
     model = Slow()
     graph = answering(
         model=model, settings={"thread_wait_seconds": 0}, checkpointer=InMemorySaver()
     )
-    config: Any = {"configurable": {"thread_id": "t", HOLD: forged, "__pregel_read": forged}}
+    config: Any = {"configurable": {"thread_id": "t", HOLD: value, "__pregel_read": value}}
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(invoke, graph, "first")
         model.reached.wait(60)
         with pytest.raises(ConflictError):
-            graph.invoke(asked("second"), config)
+            graph.invoke(question_input("second"), config)
         model.free.set()
         first.result()
 
@@ -367,7 +369,7 @@ def test_the_hold_is_shown_nowhere() -> None:
     saver = InMemorySaver()
     graph = answering(checkpointer=saver)
     modes: Any = ["debug", "checkpoints", "tasks", "updates", "values"]
-    chunks = list(graph.stream(asked("q"), CONFIG, stream_mode=modes))
+    chunks = list(graph.stream(question_input("q"), CONFIG, stream_mode=modes))
 
     assert "unsay_hold" not in repr(chunks)
     assert "unsay_hold" not in repr(list(saver.list(CONFIG)))
@@ -382,13 +384,15 @@ def test_without_a_thread_nothing_waits() -> None:
         return answer(messages)
 
     plain = answering(model=model)
-    stored = answering(model=model, checkpointer=InMemorySaver())
+    graph = answering(model=model, checkpointer=InMemorySaver())
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda _: plain.invoke(asked("q")), range(2)))
-        configs: Any = [{"configurable": {"thread_id": each}} for each in ("a", "b")]
-        found = list(pool.map(lambda each: stored.invoke(asked("q"), each), configs))
+        list(pool.map(lambda _: plain.invoke(question_input("q")), range(2)))
+        configs: Any = [{"configurable": {"thread_id": thread_id}} for thread_id in ("a", "b")]
+        states = list(
+            pool.map(lambda run_config: graph.invoke(question_input("q"), run_config), configs)
+        )
 
-    assert [2, 2] == [len(each["messages"]) for each in found]
+    assert [2, 2] == [len(state["messages"]) for state in states]
 
 
 def test_nodes_of_another_graph_run_side_by_side() -> None:
@@ -401,7 +405,9 @@ def test_nodes_of_another_graph_run_side_by_side() -> None:
 
     parent: Any = StateGraph(MessagesState)
     parent.add_node("talk", answering(model=model))
-    parent.add_conditional_edges(START, lambda _: [Send("talk", asked(each)) for each in "ab"])
+    parent.add_conditional_edges(
+        START, lambda _: [Send("talk", question_input(letter)) for letter in "ab"]
+    )
     graph = parent.compile(checkpointer=InMemorySaver())
     state = graph.invoke({"messages": []}, CONFIG)
 
@@ -414,15 +420,15 @@ def test_a_node_of_another_graph_takes_its_lease(tmp_path: Path) -> None:
     parent: Any = StateGraph(MessagesState)
     parent.add_node("talk", answering())
     parent.add_conditional_edges(START, lambda state: [Send("talk", state)] * 2, ["talk"])
-    with opened("sqlite", tmp_path) as savers:
+    with open_savers("sqlite", tmp_path) as savers:
         saver = savers["checkpointer"]
         graph = parent.compile(checkpointer=saver)
-        graph.invoke(asked("a"), CONFIG)
-        graph.invoke(asked("b"), CONFIG)
-        place: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": NAMESPACE}}
+        graph.invoke(question_input("a"), CONFIG)
+        graph.invoke(question_input("b"), CONFIG)
+        namespace_config: Any = {"configurable": {"thread_id": "t", "checkpoint_ns": NAMESPACE}}
 
-        assert 2 == len(list(saver.list(place)))
-        assert not [each for each in threading.enumerate() if each.name == "unsay-lease"]
+        assert 2 == len(list(saver.list(namespace_config)))
+        assert not [thread for thread in threading.enumerate() if thread.name == "unsay-lease"]
 
 
 @pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
@@ -431,36 +437,36 @@ def test_every_turn_of_every_process_lands(
     start: Starts, tmp_path: Path, kind: str, ways: tuple[str, str]
 ) -> None:
     """Processes wait for each other as Python threads do."""
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         invoke(answering(**savers), "before")
-    children = [start(name, kind, turns=4, way=way) for name, way in zip("ab", ways, strict=True)]
-    told = [outcome for child in children for outcome in child.told()]
-    with opened(kind, tmp_path) as savers:
-        found = questions_of(answering(**savers))
+    children = [start(name, kind, turns=4, way=form) for name, form in zip("ab", ways, strict=True)]
+    outcomes = [outcome for child in children for outcome in child.outcomes()]
+    with open_savers(kind, tmp_path) as savers:
+        landed_questions = questions_of(answering(**savers))
 
-    wanted = [f"{name}-{number}" for name in "ab" for number in range(4)]
-    assert [[each, f"This answers {each}"] for each in wanted] == told
-    assert ["before", *wanted] == [found[0], *sorted(found[1:])]
+    questions = [f"{name}-{number}" for name in "ab" for number in range(4)]
+    assert [[question, f"This answers {question}"] for question in questions] == outcomes
+    assert ["before", *questions] == [landed_questions[0], *sorted(landed_questions[1:])]
 
 
 def rounds_of_six(start: Starts, folder: Path, kind: str, rounds: int) -> None:
     """Let six processes write at once, none of which waits; what was not refused must be there."""
     # The answers would quote what was recalled from offloaded messages.
     settings = {"thread_wait_seconds": 0.2, "recall_tokens": 0}
-    with opened(kind, folder) as savers:
+    with open_savers(kind, folder) as savers:
         invoke(answering(**savers), "before")
     ways = ["invoke", "ainvoke", "stream"] * 2
     children = [
-        start(name, kind, turns=rounds, way=way, settings=settings)
-        for name, way in zip("abcdef", ways, strict=True)
+        start(name, kind, turns=rounds, way=form, settings=settings)
+        for name, form in zip("abcdef", ways, strict=True)
     ]
-    told = [outcome for child in children for outcome in child.told()]
-    landed = [question for question, outcome in told if outcome != "refused"]
-    with opened(kind, folder) as savers:
-        found = questions_of(answering(**savers))
+    outcomes = [outcome for child in children for outcome in child.outcomes()]
+    answered_questions = [question for question, outcome in outcomes if outcome != "refused"]
+    with open_savers(kind, folder) as savers:
+        landed_questions = questions_of(answering(**savers))
 
-    assert 6 * rounds == len(told)
-    assert sorted(["before", *landed]) == sorted(found)
+    assert 6 * rounds == len(outcomes)
+    assert sorted(["before", *answered_questions]) == sorted(landed_questions)
 
 
 @pytest.mark.full
@@ -479,17 +485,17 @@ def test_two_hundred_rounds_of_six_writers(start: Starts, tmp_path: Path, kind: 
 
 
 @linux
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["ours", "sqlite"])
 def test_a_killed_writer_keeps_nobody_out(
-    start: Starts, tmp_path: Path, kind: str, way: str
+    start: Starts, tmp_path: Path, kind: str, form: str
 ) -> None:
     """Another process can write at once, long before the lease expires."""
-    child = start("a", kind, seconds=60, way=way, lease=600)
+    child = start("a", kind, seconds=60, way=form, lease=600)
     child.until_it_asks_its_model()
     child.process.kill()
     child.process.wait()
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(settings={"thread_wait_seconds": 10}, **savers)
 
         # The question of the killed run was stored, and no answer followed it.
@@ -497,19 +503,19 @@ def test_a_killed_writer_keeps_nobody_out(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["ours", "sqlite"])
 def test_a_slow_model_does_not_cost_the_thread(
-    start: Starts, tmp_path: Path, kind: str, way: str
+    start: Starts, tmp_path: Path, kind: str, form: str
 ) -> None:
     """A run may take many times the lease's time, and a waiting caller comes after it."""
-    child = start("a", kind, seconds=2, way=way, lease=0.5)
+    child = start("a", kind, seconds=2, way=form, lease=0.5)
     child.until_it_asks_its_model()
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(**savers)
         invoke(graph, "next")
 
-        assert [["a-0", "This answers a-0"]] == child.told()
+        assert [["a-0", "This answers a-0"]] == child.outcomes()
         assert ["a-0", "next"] == questions_of(graph)
 
 
@@ -526,23 +532,23 @@ def freeze(child: Child, file: Path) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", ["ours", "sqlite", "sqlite and store"])
 def test_a_frozen_writer_commits_nothing(
-    start: Starts, tmp_path: Path, kind: str, way: str
+    start: Starts, tmp_path: Path, kind: str, form: str
 ) -> None:
     """Waking up after its lease, it is refused, and the turn of the other stays as it is."""
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", kind, seconds=1, way=way, lease=0.5)
+    child = start("a", kind, seconds=1, way=form, lease=0.5)
     child.until_it_asks_its_model()
     freeze(child, tmp_path / "talk.db")
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(**savers)
         invoke(graph, "meanwhile")
         os.kill(child.process.pid, signal.SIGCONT)
 
-        assert [["a-0", "refused"]] == child.told()
+        assert [["a-0", "refused"]] == child.outcomes()
         texts = [message.text for message in graph.get_state(CONFIG).values["messages"]]
         before = ["before", "This answers before"]
         assert [*before, "a-0", "meanwhile", "This answers a-0\n\nmeanwhile"] == texts
@@ -558,22 +564,24 @@ def branches_of(graph: Any) -> list[list[str]]:
     refs = graph.get_state(CONFIG).values.get("branches", [])
     if graph.store is None:
         return [texts_of(ref["body"]["messages"]) for ref in refs]
-    stored = drive(list_stored_branches(graph.store, "t"))
-    assert [ref["id"] for ref in refs] == [branch["id"] for branch in stored]
-    return [texts_of(branch["messages"]) for branch in stored]
+    stored_branches = drive(list_stored_branches(graph.store, "t"))
+    assert [ref["id"] for ref in refs] == [branch["id"] for branch in stored_branches]
+    return [texts_of(branch["messages"]) for branch in stored_branches]
 
 
 def restored(graph: Any) -> Any:
     """The state with the newest branch restored; nothing is stored."""
     state = graph.get_state(CONFIG).values
     branch = state["branches"][-1]
-    place = place_of(graph, graph.services, CONFIG)
-    assert place is not None
+    thread_place = place_of(graph, graph.services, CONFIG)
+    assert thread_place is not None
     if graph.store is None:
-        stored = [branch["body"]]
+        branches_to_restore = [branch["body"]]
     else:
-        stored = drive(list_stored_branches(graph.store, "t"))
-    return with_update(state, drive(restore(state, place.scope(), branch["id"], stored)))
+        branches_to_restore = drive(list_stored_branches(graph.store, "t"))
+    return with_update(
+        state, drive(restore(state, thread_place.scope(), branch["id"], branches_to_restore))
+    )
 
 
 BEFORE = ["before", "This answers before"]
@@ -587,10 +595,10 @@ LAST: dict[str, Any] = {"settings": {"checkpoint_threshold": 1.0}, "lease": 0.5}
 
 
 @pytest.mark.parametrize(
-    ("kind", "way", "wait_at"),
+    ("kind", "form", "wait_at"),
     sampled(
         [
-            *(("sqlite", "invoke", each) for each in COMMITS),
+            *(("sqlite", "invoke", commit) for commit in COMMITS),
             ("sqlite", "ainvoke", "question's state"),
             ("sqlite", "ainvoke", "answer's state"),
             ("sqlite and store", "invoke", "question"),
@@ -600,23 +608,25 @@ LAST: dict[str, Any] = {"settings": {"checkpoint_threshold": 1.0}, "lease": 0.5}
     ),
 )
 def test_a_late_commit_takes_nothing_from_the_other(
-    start: Starts, tmp_path: Path, kind: str, way: str, wait_at: str
+    start: Starts, tmp_path: Path, kind: str, form: str, wait_at: str
 ) -> None:
     """A writer that freezes after its last check is refused, and what it still wrote is a branch."""
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         invoke(answering(**savers), "before")
-    child = start("a", kind, way=way, **LAST, wait_at=wait_at)
+    child = start("a", kind, way=form, **LAST, wait_at=wait_at)
     child.until_it_waits_to_write()
     freeze(child, tmp_path / "talk.db")
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         graph = answering(**savers)
         invoke(graph, "meanwhile")
         child.let_it_write()
 
-        assert [["a-0", "refused"]] == child.told()
-        turns, late = BOTH, ["This answers a-0"]
+        assert [["a-0", "refused"]] == child.outcomes()
+        turns = BOTH
+        late = ["This answers a-0"]
         if "question" in wait_at:
-            turns, late = ["meanwhile", "This answers meanwhile"], ["a-0"]
+            turns = ["meanwhile", "This answers meanwhile"]
+            late = ["a-0"]
         assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
         assert [late] == branches_of(graph)
         invoke(graph, "next")
@@ -642,23 +652,23 @@ def test_a_late_writer_that_dies_takes_nothing_either(
     start: Starts, tmp_path: Path, enter: str, wait_at: str
 ) -> None:
     """The next writer finds the late state, also one with an older id, and continues from the other writer's turn."""
-    with opened("sqlite", tmp_path) as savers:
+    with open_savers("sqlite", tmp_path) as savers:
         invoke(answering(**savers), "before")
     child = start("a", "sqlite", **LAST, wait_at=wait_at, dies=True)
     child.until_it_waits_to_write()
     freeze(child, tmp_path / "talk.db")
-    with opened("sqlite", tmp_path) as savers:
+    with open_savers("sqlite", tmp_path) as savers:
         invoke(answering(**savers), "meanwhile")
     child.let_it_write()
     assert -signal.SIGKILL == child.process.wait().returncode
     if enter == "ainvoke":
         asyncio.run(one_more(tmp_path))
-    with opened("sqlite", tmp_path) as savers:
+    with open_savers("sqlite", tmp_path) as savers:
         graph = answering(**savers)
         if enter == "invoke":
             invoke(graph, "next")
         elif enter == "update":
-            graph.update_state(CONFIG, asked("next"), as_node="__start__")
+            graph.update_state(CONFIG, question_input("next"), as_node="__start__")
             graph.invoke(None, CONFIG)
         turns = [*BOTH, "next", "This answers next"]
         assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])

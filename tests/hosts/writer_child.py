@@ -11,7 +11,7 @@ from typing import Any
 
 from langgraph.graph import START, MessagesState, StateGraph
 
-from tests.hosts.savers import WAYS, ainvoke, answer, answering, opened, opened_awaited
+from tests.hosts.savers import WAYS, ainvoke, answer, answering, open_savers, opened_awaited
 from unsay.errors import ConflictError
 from unsay.storage import writer_lock
 
@@ -37,27 +37,27 @@ def model(messages: list[Any]) -> str:
 HERE, GO, REACHED = (FOLDER / f"{ASKED['name']}.{end}" for end in ("waits", "goes", "reached"))
 
 
-def is_due(config: Any, part: str) -> bool:
+def is_due(config: Any, point: str) -> bool:
     """Whether the checkpointer comes to the place where it waits, for the first time."""
-    place = config["configurable"]
-    is_state = place["thread_id"] == "t" and not place.get("checkpoint_ns")
-    due = ("answer" if REACHED.exists() else "question") + part
+    configurable = config["configurable"]
+    is_state = configurable["thread_id"] == "t" and not configurable.get("checkpoint_ns")
+    due = ("answer" if REACHED.exists() else "question") + point
     if HERE.exists() or not is_state or ASKED.get("wait_at") != due:
         return False
     HERE.touch()
     return True
 
 
-def stop(config: Any, part: str) -> None:
+def stop(config: Any, point: str) -> None:
     """Wait there, until the test wakes the process up."""
-    if is_due(config, part):
+    if is_due(config, point):
         while not GO.exists():
             time.sleep(0.01)
 
 
-async def stop_awaited(config: Any, part: str) -> None:
+async def stop_awaited(config: Any, point: str) -> None:
     """The same on an event loop, which renews the lease meanwhile."""
-    if is_due(config, part):
+    if is_due(config, point):
         while not GO.exists():  # noqa: ASYNC110 - another process makes the file
             await asyncio.sleep(0.01)
 
@@ -74,30 +74,31 @@ def waiting(saver: Any) -> None:
     It waits before it names the versions of the "question" or the "answer", before it stores the
     "answer's writes", or before it puts the "question's state" or the "answer's state".
     """
-    kind, anywhere = type(saver), {"configurable": {"thread_id": "t"}}
+    kind = type(saver)
+    anywhere = {"configurable": {"thread_id": "t"}}
 
     class Waiting(kind):  # type: ignore[misc, valid-type]
         def get_next_version(self, current: Any, channel: None) -> Any:
             stop(anywhere, "")
             return super().get_next_version(current, channel)
 
-        def put(self, config: Any, *rest: Any) -> Any:
+        def put(self, config: Any, *args: Any) -> Any:
             stop(config, "'s state")
-            stored = super().put(config, *rest)
+            new_config = super().put(config, *args)
             die()
-            return stored
+            return new_config
 
-        def put_writes(self, config: Any, *rest: Any) -> None:
+        def put_writes(self, config: Any, *args: Any) -> None:
             stop(config, "'s writes")
-            super().put_writes(config, *rest)
+            super().put_writes(config, *args)
 
-        async def aput(self, config: Any, *rest: Any) -> Any:
+        async def aput(self, config: Any, *args: Any) -> Any:
             await stop_awaited(config, "'s state")
-            return await super().aput(config, *rest)
+            return await super().aput(config, *args)
 
-        async def aput_writes(self, config: Any, *rest: Any) -> None:
+        async def aput_writes(self, config: Any, *args: Any) -> None:
             await stop_awaited(config, "'s writes")
-            await super().aput_writes(config, *rest)
+            await super().aput_writes(config, *args)
 
     if "wait_at" in ASKED:
         saver.__class__ = Waiting
@@ -105,43 +106,43 @@ def waiting(saver: Any) -> None:
 
 def built(savers: Any) -> Any:
     """The graph, or one around it."""
-    given = {"model": model, "settings": ASKED["settings"]}
+    options = {"model": model, "settings": ASKED["settings"]}
     if not ASKED.get("parent"):
-        return answering(**given, **savers)
+        return answering(**options, **savers)
     builder: Any = StateGraph(MessagesState)
-    builder.add_node("talk", answering(**given))
+    builder.add_node("talk", answering(**options))
     builder.add_edge(START, "talk")
     return builder.compile(**savers)
 
 
-def told(number: int, outcome: str) -> None:
+def tell(number: int, outcome: str) -> None:
     """Print what became of a turn."""
     print(json.dumps([f"{ASKED['name']}-{number}", outcome]), flush=True)
 
 
 def blocking() -> None:
     """Every turn, one after the other."""
-    with opened(ASKED["kind"], FOLDER) as savers:
+    with open_savers(ASKED["kind"], FOLDER) as savers:
         waiting(savers["checkpointer"])
         graph = built(savers)
         for number in range(ASKED["turns"]):
             try:
-                told(number, WAYS[ASKED["way"]](graph, f"{ASKED['name']}-{number}"))
+                tell(number, WAYS[ASKED["way"]](graph, f"{ASKED['name']}-{number}"))
             except ConflictError:
-                told(number, "refused")
+                tell(number, "refused")
 
 
-async def awaited() -> None:
+async def run_async() -> None:
     """The same on one event loop."""
     async with opened_awaited(ASKED["kind"], FOLDER) as savers:
         waiting(savers["checkpointer"])
         graph = built(savers)
         for number in range(ASKED["turns"]):
             try:
-                told(number, await ainvoke(graph, f"{ASKED['name']}-{number}"))
+                tell(number, await ainvoke(graph, f"{ASKED['name']}-{number}"))
             except ConflictError:
-                told(number, "refused")
+                tell(number, "refused")
 
 
 if __name__ == "__main__":
-    asyncio.run(awaited()) if ASKED["way"] == "ainvoke" else blocking()
+    asyncio.run(run_async()) if ASKED["way"] == "ainvoke" else blocking()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.hosts.savers import CONFIG, answering, asked, invoke, opened
-from tests.hosts.test_clocks import HOUR, computer, of_newest, parent_of, said
+from tests.hosts.savers import CONFIG, answering, invoke, open_savers, question_input
+from tests.hosts.test_clocks import HOUR, computer, of_newest, parent_of, speeches
 
 pytestmark = pytest.mark.full
 
@@ -22,7 +22,7 @@ def tmp_path(tmp_path: Path, url: str) -> Iterator[Path]:
 @pytest.mark.parametrize("kind", ["ours", "postgres"])
 def test_no_turn_is_lost_to_a_clock(tmp_path: Path, *, kind: str, around: bool) -> None:
     """Turns of processes with different clocks all land, and so does a fork by the id of a state."""
-    with opened(kind, tmp_path) as savers:
+    with open_savers(kind, tmp_path) as savers:
         if kind == "postgres":
             savers["checkpointer"].setup()
         expected: list[str] = []
@@ -31,10 +31,10 @@ def test_no_turn_is_lost_to_a_clock(tmp_path: Path, *, kind: str, around: bool) 
                 graph = parent_of(answering(), **savers) if around else answering(**savers)
                 invoke(graph, f"Question {number}")
                 expected.append(f"Question {number}")
-                assert expected == said(graph.get_state(CONFIG))
+                assert expected == speeches(graph.get_state(CONFIG))
         if not around:
             with computer(0):
                 earlier = [each for each in graph.get_state_history(CONFIG) if not each.next][-1]
-                graph.invoke(asked("Question"), earlier.config)
-                assert [*said(earlier), "Question"] == said(graph.get_state(CONFIG))
+                graph.invoke(question_input("Question"), earlier.config)
+                assert [*speeches(earlier), "Question"] == speeches(graph.get_state(CONFIG))
                 of_newest(list(graph.get_state_history(CONFIG)))
