@@ -44,13 +44,13 @@ def run() -> Run:
     return invoke
 
 
-def found(run: Run, *command: str) -> dict[str, Any]:
+def run_json(run: Run, *command: str) -> dict[str, Any]:
     """What a program gets."""
     result = run(*command, "--json")
     assert 0 == result.exit_code
-    read: dict[str, Any] = json.loads(result.stdout)
-    assert 2 == read["schema_version"]
-    return read
+    answer: dict[str, Any] = json.loads(result.stdout)
+    assert 2 == answer["schema_version"]
+    return answer
 
 
 @pytest.fixture
@@ -86,12 +86,16 @@ def _script(
 ) -> Callable[[Asked], str]:
     """Answers by a part of the question and the attempt; scores by a part of the answer."""
 
-    def reply(asked: Asked) -> str:
-        if asked.model == "judge":
-            score = next((each for part, each in scores.items() if part in asked.question), 0.9)
+    def reply(request: Asked) -> str:
+        if request.model == "judge":
+            score = next(
+                (score for fragment, score in scores.items() if fragment in request.question), 0.9
+            )
             return json.dumps({"score": score, "reason": f"It is worth {score}."})
-        drafts = next(each for part, each in answers.items() if part in asked.question)
-        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", asked.told, re.MULTILINE))])
+        drafts = next(
+            answer for fragment, answer in answers.items() if fragment in request.question
+        )
+        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", request.told, re.MULTILINE))])
         return drafts if isinstance(drafts, str) else drafts[attempt - 1]
 
     return reply

@@ -78,8 +78,8 @@ class Terminal:
         while text not in self.screen:
             if time.monotonic() > end or not self._read():
                 raise AssertionError(f"{text!r} never appeared; there was {self.screen!r}")
-        seen, _, self.screen = self.screen.partition(text)
-        return seen
+        output, _, self.screen = self.screen.partition(text)
+        return output
 
     def wait(self) -> int:
         """The exit code, once the program has ended."""

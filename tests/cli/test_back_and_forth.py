@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, Serve, found
+from tests.cli.conftest import Run, Serve, run_json
 from tests.cli.scripted_conversation import (
     ANSWERS,
     DRAFTS,
@@ -56,36 +56,36 @@ def database(home: Path) -> Path:
 def branch(run: Run) -> str:
     """The id of a branch that holds the last two turns of `talk`."""
     run("rollback", "--turns", "2")
-    return str(found(run, "branches")["branches"][1]["id"])
+    return str(run_json(run, "branches")["branches"][1]["id"])
 
 
 def questions(run: Run, thread: str = "talk") -> list[str]:
     """What was asked on a thread's live line."""
-    turns = found(run, "timeline", "--thread", thread)["turns"]
+    turns = run_json(run, "timeline", "--thread", thread)["turns"]
     return [turn["question"] for turn in turns]
 
 
 def own_messages(run: Run, line: str) -> list[str]:
     """Ids of the messages that only a line has."""
-    only = found(run, "diff", line, "--thread", "talk")["a"]["only"]
-    return [each["data"]["id"] for each in only]
+    messages = run_json(run, "diff", line, "--thread", "talk")["a"]["only"]
+    return [message["data"]["id"] for message in messages]
 
 
 def test_preview(run: Run) -> None:
     """The preview names everything that would be removed, and removes nothing."""
-    shown = run("rollback", "first", "--preview").stdout.splitlines()
-    assert "Would roll back to checkpoint first. Nothing has been changed." == shown[0]
-    assert "Turns: 2. Messages: 4. Tokens: 22 (20 in, 2 out)." == shown[1]
-    assert [f"  “{NESTED}”", f"  “{LAZY}”"] == shown[2:4]
-    assert shown[4].startswith("checkpoints: cp-")
+    output = run("rollback", "first", "--preview").stdout.splitlines()
+    assert "Would roll back to checkpoint first. Nothing has been changed." == output[0]
+    assert "Turns: 2. Messages: 4. Tokens: 22 (20 in, 2 out)." == output[1]
+    assert [f"  “{NESTED}”", f"  “{LAZY}”"] == output[2:4]
+    assert output[4].startswith("checkpoints: cp-")
     assert list(THREE) == questions(run)
 
 
 def test_preview_json(run: Run) -> None:
     """Programs get the preview whole."""
-    seen = found(run, "rollback", "--preview", "--turns", "1")
-    assert ("talk", 1, [LAZY]) == (seen["thread_id"], seen["turns"], seen["questions"])
-    assert (2, 11) == (len(seen["message_ids"]), seen["tokens"]["total"])
+    preview = run_json(run, "rollback", "--preview", "--turns", "1")
+    assert ("talk", 1, [LAZY]) == (preview["thread_id"], preview["turns"], preview["questions"])
+    assert (2, 11) == (len(preview["message_ids"]), preview["tokens"]["total"])
     assert list(THREE) == questions(run)
 
 
@@ -97,9 +97,9 @@ def test_preview_names_the_tools(run: Run, database: Path) -> None:
         database, thread="talk", model=chat, judge=ScriptedJudge(), tools=[weather]
     ) as conversation:
         conversation.say("Is the weather fine?")
-    shown = run("rollback", "--preview", "--turns", "1").stdout.splitlines()
-    assert "tool calls: weather" in shown
-    assert "effects that cannot be undone: weather(city='Kyoto')" in shown
+    output = run("rollback", "--preview", "--turns", "1").stdout.splitlines()
+    assert "tool calls: weather" in output
+    assert "effects that cannot be undone: weather(city='Kyoto')" in output
 
 
 def test_rollback_by_turns_and_redo(run: Run) -> None:
@@ -109,17 +109,17 @@ def test_rollback_by_turns_and_redo(run: Run) -> None:
     )
     assert 3 == run("redo").exit_code
     assert 0 == run("undo").exit_code
-    again = run("redo")
-    assert "Removed 2 turns. `unsay undo` reverses this.\n" == again.stdout
-    assert f"removed question: “{NESTED}”" in again.stderr
+    result = run("redo")
+    assert "Removed 2 turns. `unsay undo` reverses this.\n" == result.stdout
+    assert f"removed question: “{NESTED}”" in result.stderr
     assert [LISTS] == questions(run)
 
 
 def test_redo_json(run: Run) -> None:
     """The JSON output has the position of the thread."""
     run("undo")
-    moved = found(run, "redo")
-    assert ("talk", 3, 2) == (moved["thread_id"], moved["turns"], moved["restored"])
+    answer = run_json(run, "redo")
+    assert ("talk", 3, 2) == (answer["thread_id"], answer["turns"], answer["restored"])
 
 
 def test_compact(run: Run, serve: Serve) -> None:
@@ -127,15 +127,19 @@ def test_compact(run: Run, serve: Serve) -> None:
     server = serve(ANSWERS)
     run("say", LISTS, "--thread", "t")
     server.script = lambda _: "Lists."
-    made = found(run, "compact", "1", "--thread", "t")
-    assert ("t", 2, "Lists.") == (made["thread_id"], len(made["message_ids"]), made["summary"])
+    answer = run_json(run, "compact", "1", "--thread", "t")
+    assert ("t", 2, "Lists.") == (
+        answer["thread_id"],
+        len(answer["message_ids"]),
+        answer["summary"],
+    )
     assert [LISTS] == questions(run, "t")
     undone = run("undo", "--thread", "t").stdout
     assert "The messages are sent to the model again. `unsay redo` reverses this.\n" == undone
-    again = run("compact", "--thread", "t").stdout
-    assert "Summarized 2 messages of the context." in again
-    refused = run("compact", "--thread", "t")
-    assert "no message up to there" in refused.stderr
+    output = run("compact", "--thread", "t").stdout
+    assert "Summarized 2 messages of the context." in output
+    result = run("compact", "--thread", "t")
+    assert "no message up to there" in result.stderr
 
 
 def test_retry(run: Run, serve: Serve) -> None:
@@ -148,7 +152,7 @@ def test_retry(run: Run, serve: Serve) -> None:
     assert "score 0.90" in result.stderr
     assert [NESTED] == questions(run, "t")
     run("undo", "--thread", "t")
-    assert ON_NESTED == found(run, "timeline", "--thread", "t")["turns"][0]["answer"]
+    assert ON_NESTED == run_json(run, "timeline", "--thread", "t")["turns"][0]["answer"]
 
 
 def test_retry_asks_the_models_that_are_named(run: Run, serve: Serve) -> None:
@@ -156,23 +160,23 @@ def test_retry_asks_the_models_that_are_named(run: Run, serve: Serve) -> None:
     server = serve(ANSWERS)
     run("say", LISTS, "--thread", "t")
     script = server.script
-    server.script = lambda asked: (
-        '{"score": 0.7, "reason": "Fine."}' if asked.model == "strict" else script(asked)
+    server.script = lambda request: (
+        '{"score": 0.7, "reason": "Fine."}' if request.model == "strict" else script(request)
     )
     server.asked.clear()
-    named = ("--model", "other", "--judge-model", "strict")
-    reply = found(run, "retry", "--thread", "t", *named)
+    options = ("--model", "other", "--judge-model", "strict")
+    reply = run_json(run, "retry", "--thread", "t", *options)
     assert ("t", "answer", ON_LISTS, 0.7) == tuple(
         reply[name] for name in ("thread_id", "kind", "text", "score")
     )
-    assert {"other", "strict"} == {each.model for each in server.asked}
+    assert {"other", "strict"} == {request.model for request in server.asked}
 
 
 def test_retry_of_rejected_drafts(run: Run, serve: Serve) -> None:
     """A draft that fails is taken back, as in any turn."""
     serve(DRAFTS, SCORES)
     run("say", NESTED, "--thread", "t")
-    assert 1 == found(run, "retry", "--thread", "t")["rollbacks"]
+    assert 1 == run_json(run, "retry", "--thread", "t")["rollbacks"]
 
 
 @pytest.mark.full
@@ -180,16 +184,17 @@ def test_a_retry_that_is_stopped(run: Run, serve: Serve) -> None:
     """Ctrl-C ends it with 130, and says how to go on."""
     server = serve(ANSWERS)
     run("say", LISTS, "--thread", "t")
-    asked, release = threading.Event(), threading.Event()
+    is_requested = threading.Event()
+    release = threading.Event()
 
     def hang(_: Asked) -> str:
-        asked.set()
+        is_requested.set()
         release.wait(60)
         return ON_LISTS
 
     server.script = hang
     with Terminal("retry", "--thread", "t") as terminal:
-        assert asked.wait(60)
+        assert is_requested.wait(60)
         terminal.type("\x03")
         terminal.expect("unsay say --thread t --resume` continues")
         release.set()
@@ -205,27 +210,27 @@ def test_fork(run: Run) -> None:
     assert "trip\n" == result.stdout
     assert "at checkpoint first; turns: 1" in result.stderr
     assert ([LISTS], list(THREE)) == (questions(run, "trip"), questions(run))
-    made = run("fork", "--thread", "talk").stdout.strip()
-    assert list(THREE) == questions(run, made)
+    thread_id = run("fork", "--thread", "talk").stdout.strip()
+    assert list(THREE) == questions(run, thread_id)
 
 
 def test_fork_json(run: Run) -> None:
     """The JSON output has both threads and the position of the new one."""
-    made = found(run, "fork", "--turns", "3", "--as", "empty")
-    del made["schema_version"]
-    where = {"turns": 0, "at": "the start of the conversation"}
-    assert {"thread_id": "empty", "forked_from": "talk", **where} == made
+    answer = run_json(run, "fork", "--turns", "3", "--as", "empty")
+    del answer["schema_version"]
+    position = {"turns": 0, "at": "the start of the conversation"}
+    assert {"thread_id": "empty", "forked_from": "talk", **position} == answer
 
 
 def test_branches(run: Run, branch: str) -> None:
     """Each line has its id, kind, place, turns, tokens and first words, columns aligned."""
     run("fork", "--thread", "talk", "--as", "trip")
-    head, live, gone, fork = run("branches", "--thread", "talk").stdout.splitlines()
+    head, live, branch_line, fork = run("branches", "--thread", "talk").stdout.splitlines()
     assert ["id", "kind", "after", "turns", "used"] == head.split()[:5]
     assert ["live", "live", "turn 1", "1", "11 tokens", LISTS] == cells(live)
-    assert [branch, "rolled back", "turn 1", "+2", "22 tokens", NESTED] == cells(gone)
+    assert [branch, "rolled back", "turn 1", "+2", "22 tokens", NESTED] == cells(branch_line)
     assert ["trip", "fork", "turn 1", "+0", "0 tokens", LISTS] == cells(fork)
-    assert live.index(" 11 tokens") == gone.index(" 22 tokens")
+    assert live.index(" 11 tokens") == branch_line.index(" 22 tokens")
 
 
 def cells(line: str) -> list[str]:
@@ -235,10 +240,10 @@ def cells(line: str) -> list[str]:
 
 def test_branches_json(run: Run, branch: str) -> None:
     """Programs get each line whole."""
-    seen = found(run, "branches")
-    assert ["live", branch] == [each["id"] for each in seen["branches"]]
-    assert ["live", "person"] == [each["kind"] for each in seen["branches"]]
-    assert 22 == seen["branches"][1]["tokens"]["total"]
+    answer = run_json(run, "branches")
+    assert ["live", branch] == [branch["id"] for branch in answer["branches"]]
+    assert ["live", "person"] == [branch["kind"] for branch in answer["branches"]]
+    assert 22 == answer["branches"][1]["tokens"]["total"]
 
 
 @pytest.mark.full
@@ -259,10 +264,10 @@ def test_branches_fit_the_terminal(run: Run, thread: str, columns: int) -> None:
 
 def test_diff(run: Run, branch: str) -> None:
     """The output describes both branches and what only one of them has."""
-    shown = run("diff", branch).stdout
-    assert shown.startswith("common: 2 messages\n")
-    assert f"  user: {NESTED}\n" in shown
-    assert "live: 2 messages" in shown
+    output = run("diff", branch).stdout
+    assert output.startswith("common: 2 messages\n")
+    assert f"  user: {NESTED}\n" in output
+    assert "live: 2 messages" in output
     assert "first: 2 messages" in run("diff", branch, "first").stdout
 
 
@@ -275,10 +280,10 @@ def test_diff_is_safe_in_a_terminal(run: Run, database: Path) -> None:
 
 def test_diff_json(run: Run, branch: str) -> None:
     """Programs get the messages that only one line has."""
-    made = found(run, "diff", branch)
-    assert (2, "live", []) == (made["common"], made["b"]["name"], made["b"]["only"])
+    answer = run_json(run, "diff", branch)
+    assert (2, "live", []) == (answer["common"], answer["b"]["name"], answer["b"]["only"])
     assert [NESTED, LAZY] == [
-        each["data"]["content"] for each in made["a"]["only"] if each["type"] == "human"
+        message["data"]["content"] for message in answer["a"]["only"] if message["type"] == "human"
     ]
 
 
@@ -291,11 +296,11 @@ def test_restore(run: Run, branch: str) -> None:
 
 def test_pick(run: Run, branch: str) -> None:
     """Only what was named comes to the end, and undo takes it away."""
-    wanted = own_messages(run, branch)[2:]
-    assert "Restored 2 messages." in run("pick", *wanted, "--from", branch).stdout
+    message_ids = own_messages(run, branch)[2:]
+    assert "Restored 2 messages." in run("pick", *message_ids, "--from", branch).stdout
     assert [LISTS, LAZY] == questions(run)
     run("undo")
-    assert 2 == found(run, "pick", *wanted, "--from", branch)["restored"]
+    assert 2 == run_json(run, "pick", *message_ids, "--from", branch)["restored"]
 
 
 def test_tokens(run: Run, branch: str) -> None:
@@ -304,8 +309,8 @@ def test_tokens(run: Run, branch: str) -> None:
     rows = [cells(row) for row in run("tokens").stdout.splitlines()]
     assert ["current branch", "11", "10 in (0 % cached), 1 out"] in rows
     assert ["removed", "22", "20 in (0 % cached), 2 out"] in rows
-    spent = found(run, "tokens")["spent"]
-    assert (11, 22) == tuple(spent[name]["total"] for name in ("live", "abandoned"))
+    tokens = run_json(run, "tokens")["spent"]
+    assert (11, 22) == tuple(tokens[name]["total"] for name in ("live", "abandoned"))
 
 
 def test_a_japanese_conversation(run: Run) -> None:
@@ -315,13 +320,13 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert "まだ何も変更していません" in preview
     assert f"「{JAPANESE[1]}」" in preview
     run("rollback", "--turns", "2", *thread)
-    _, live, gone = run("branches", *thread).stdout.splitlines()
+    _, live, branch_line = run("branches", *thread).stdout.splitlines()
     assert ["live", "現在", "ターン1", "1", "11トークン", JAPANESE[0]] == cells(live)
-    assert ["ロールバック", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(gone)[1:]
+    assert ["ロールバック", "ターン1", "+2", "22トークン", JAPANESE[1]] == cells(branch_line)[1:]
     rows = [cells(row) for row in run("tokens", *thread).stdout.splitlines()]
     assert ["取り除いた分", "22", "入力20(うちキャッシュ0%)、出力2"] in rows
     assert "現在地はチェックポイント「first」、1ターンです" in run("fork", *thread).stderr
-    assert "4件のメッセージを復元しました" in run("restore", cells(gone)[0], *thread).stdout
+    assert "4件のメッセージを復元しました" in run("restore", cells(branch_line)[0], *thread).stdout
     run("undo", *thread)
     assert "2ターンを復元しました" in run("redo", *thread).stdout
 
@@ -371,7 +376,7 @@ def test_conflicts(run: Run, command: list[str]) -> None:
 def test_what_stands_cannot_be_restored(run: Run, branch: str) -> None:
     """A message that is in the transcript already is a conflict."""
     message = own_messages(run, branch)[0]
-    assert [0, 4] == [run("restore", what).exit_code for what in (branch, message)]
+    assert [0, 4] == [run("restore", target).exit_code for target in (branch, message)]
 
 
 @pytest.mark.sample(every=3)
@@ -421,6 +426,6 @@ def test_restore_without_an_id_takes_the_newest_branch(run: Run) -> None:
     run("rollback", "--turns", "1")
     assert 0 == run("restore").exit_code
     assert before == questions(run)
-    again = run("restore")
-    assert "There is no removed branch to restore" in again.stderr
-    assert 3 == again.exit_code
+    result = run("restore")
+    assert "There is no removed branch to restore" in result.stderr
+    assert 3 == result.exit_code

@@ -20,10 +20,10 @@ def talk(home: Path) -> Path:
     """A conversation of two turns, each a checkpoint."""
     path = home / "unsay.db"
     model = ScriptedChat(replies=ANSWERS)
-    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as opened:
-        opened.say(LISTS)
-        opened.checkpoint("lists")
-        opened.say(NESTED)
+    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say(LISTS)
+        conversation.checkpoint("lists")
+        conversation.say(NESTED)
     return path
 
 
@@ -212,10 +212,10 @@ def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("unsay.storage.sqlite.BUSY_SECONDS", 0.05)
     connection = sqlite3.connect(talk, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
-    locked = run("undo")
+    result = run("undo")
     connection.close()
-    assert 1 == locked.exit_code
-    assert "locked by another process" in locked.stderr
+    assert 1 == result.exit_code
+    assert "locked by another process" in result.stderr
     assert 0 == run("undo").exit_code
 
 
@@ -266,8 +266,8 @@ def test_turn_that_is_no_number(run: Run, talk: Path, turn: str) -> None:
     result = run("forget", "--turn", turn)
     assert (2, "") == (result.exit_code, result.stdout)
     assert TURN in result.stderr
-    with Conversation.open(talk, thread="t") as opened:
-        assert () == opened.forgotten()
+    with Conversation.open(talk, thread="t") as conversation:
+        assert () == conversation.forgotten()
 
 
 @pytest.mark.parametrize(
@@ -356,8 +356,8 @@ def test_filter_without_a_database(run: Run, home: Path, command: list[str], opt
 def test_database_that_does_not_exist(run: Run, tmp_path: Path, command: str) -> None:
     """A file that the user named and that does not exist is an error."""
     path = str(tmp_path / "nope" / "x.db")
-    needed = ["--thread", "t", "--yes"] if command == "purge" else []
-    result = run(command, "--db", path, *needed)
+    options = ["--thread", "t", "--yes"] if command == "purge" else []
+    result = run(command, "--db", path, *options)
     assert (3, "") == (result.exit_code, result.stdout)
     assert f"unsay: There is no database file {path!r}: check --db" in result.stderr
 
@@ -379,7 +379,7 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "problem"),
     [
         (["checkpoint", "a", "t"], "extra argument (t). A thread is named with --thread ID. Try '"),
         (["threads", "t"], "extra argument (t). Try '"),
@@ -393,10 +393,10 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
         (["calibrate", "/"], "unsay: / cannot be read: Is a directory"),
         (["say", "hi", "--mcp", "/"], "--mcp '/' cannot be read: Is a directory"),
     ],
-    ids=lambda each: " ".join(each) if isinstance(each, list) else "",
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_use_says_what_to_type(
-    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], words: str
+    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], problem: str
 ) -> None:
     """An error names the option that was meant, and nothing that only the system says."""
     del talk
@@ -404,7 +404,7 @@ def test_wrong_use_says_what_to_type(
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     result = run(*command)
     assert result.exit_code
-    assert words in result.stderr
+    assert problem in result.stderr
 
 
 def test_a_thread_without_labels(run: Run, talk: Path) -> None:

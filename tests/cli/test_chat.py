@@ -8,7 +8,7 @@ import pytest
 from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Fail, Match
 
-from tests.cli.conftest import Run, Serve, found
+from tests.cli.conftest import Run, Serve, run_json
 from tests.cli.scripted_conversation import (
     ANSWERS,
     CARS,
@@ -29,9 +29,9 @@ def legs(animal: str) -> str:
 '''
 
 
-def objects(printed: str) -> list[dict[str, Any]]:
+def objects(output: str) -> list[dict[str, Any]]:
     """The objects on standard output, one a line."""
-    return [json.loads(line) for line in printed.splitlines()]
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def test_one_message_a_line(run: Run, serve: Serve) -> None:
@@ -60,31 +60,31 @@ def test_slash_commands_are_answered_by_the_graph(run: Run, serve: Serve) -> Non
     """The verbs of the command line work in the chat, with no model asked."""
     serve(ANSWERS)
     lines = [LISTS, "/checkpoint lists", NESTED, "/rollback lists", "/timeline", "/undo"]
-    shown = run("chat", input="\n".join(lines)).stdout.splitlines()
-    assert [ON_LISTS, "Created checkpoint lists.", ON_NESTED] == shown[:3]
-    assert shown[3].startswith("Rolled back to checkpoint lists.")
-    assert f"1. 0.90  {LISTS}" == shown[4]
-    assert shown[5].startswith("Restored 1 turn. /redo reverses this.")
+    output = run("chat", input="\n".join(lines)).stdout.splitlines()
+    assert [ON_LISTS, "Created checkpoint lists.", ON_NESTED] == output[:3]
+    assert output[3].startswith("Rolled back to checkpoint lists.")
+    assert f"1. 0.90  {LISTS}" == output[4]
+    assert output[5].startswith("Restored 1 turn. /redo reverses this.")
 
 
 def test_help_lists_the_local_commands_too(run: Run, serve: Serve) -> None:
     """The graph's commands and the chat's own stand in one list."""
     serve(ANSWERS)
-    shown = run("chat", input="/help\n").stdout
-    assert all(verb in shown for verb in ("/undo", "/rollback", "/resume", "/exit"))
+    output = run("chat", input="/help\n").stdout
+    assert all(verb in output for verb in ("/undo", "/rollback", "/resume", "/exit"))
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_the_help_is_aligned(run: Run, serve: Serve, language: str) -> None:
     """What the commands do begins in one column, for the graph's commands and the chat's own."""
     serve(ANSWERS)
-    shown = run("chat", input="/help\n", env={"UNSAY_LANGUAGE": language}).stdout.splitlines()
-    heads = [re.match(r"/.*?  +", line) for line in shown]
+    output = run("chat", input="/help\n", env={"UNSAY_LANGUAGE": language}).stdout.splitlines()
+    heads = [re.match(r"/.*?  +", line) for line in output]
     assert 1 == len({head and cells_of(head[0]) for head in heads})
 
 
 @pytest.mark.parametrize(
-    ("typed", "shown"),
+    ("line", "beginning"),
     [
         pytest.param("/help resume", "/resume  continue an interrupted turn", id="of the chat"),
         pytest.param("/help /UNDO", "/undo  undo the last operation", id="of the graph"),
@@ -92,11 +92,11 @@ def test_the_help_is_aligned(run: Run, serve: Serve, language: str) -> None:
         pytest.param("/help me", "/me is not available in this chat", id="unknown"),
     ],
 )
-def test_help_explains_one_command(run: Run, serve: Serve, typed: str, shown: str) -> None:
+def test_help_explains_one_command(run: Run, serve: Serve, line: str, beginning: str) -> None:
     """Only the line of the named command is printed; an unknown name is refused."""
     serve(ANSWERS)
-    lines = run("chat", input=f"{typed}\n").stdout.splitlines()
-    assert (1, True) == (len(lines), lines[0].startswith(shown))
+    lines = run("chat", input=f"{line}\n").stdout.splitlines()
+    assert (1, True) == (len(lines), lines[0].startswith(beginning))
 
 
 def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
@@ -116,7 +116,7 @@ def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "asks", "done"),
+    ("first", "second", "asks", "notice"),
     [
         pytest.param(LISTS, "By the way, how is the weather?", "; /same if", "goes on", id="en"),
         pytest.param(
@@ -129,18 +129,18 @@ def test_scores_topics_and_rollbacks_are_noted(run: Run, serve: Serve) -> None:
     ],
 )
 def test_the_topic_can_be_said_to_be_the_same(
-    run: Run, serve: Serve, first: str, second: str, asks: str, done: str
+    run: Run, serve: Serve, first: str, second: str, asks: str, notice: str
 ) -> None:
     """The chat says how, carries it out, and the command line keeps it until it is undone."""
     serve({first: ON_LISTS, second: "I cannot see the weather from here; ask your forecast."})
-    seen = run("chat", "--thread", "t", input=f"{first}\n{second}\n/same\n")
-    assert asks in seen.stderr
-    assert done in seen.stdout
+    result = run("chat", "--thread", "t", input=f"{first}\n{second}\n/same\n")
+    assert asks in result.stderr
+    assert notice in result.stdout
 
-    assert 1 == len({turn["topic"] for turn in found(run, "timeline")["turns"]})
+    assert 1 == len({turn["topic"] for turn in run_json(run, "timeline")["turns"]})
     assert 0 == run("undo").exit_code
-    assert 2 == len({turn["topic"] for turn in found(run, "timeline")["turns"]})
-    assert found(run, "same")["topic"]
+    assert 2 == len({turn["topic"] for turn in run_json(run, "timeline")["turns"]})
+    assert run_json(run, "same")["topic"]
     assert 4 == run("same").exit_code
 
 
@@ -148,9 +148,9 @@ def test_json_prints_one_event_a_line(run: Run, serve: Serve) -> None:
     """Programs get every event, each with the schema's version."""
     serve(DRAFTS, SCORES)
     events = objects(run("chat", "--json", "--thread", "t", input=f"{NESTED}\n").stdout)
-    assert {2} == {each["schema_version"] for each in events}
+    assert {2} == {event["schema_version"] for event in events}
     assert {"event": "thread", "thread_id": "t"}.items() <= events[0].items()
-    tokens = "".join(each["text"] for each in events if each["event"] == "token")
+    tokens = "".join(event["text"] for event in events if event["event"] == "token")
     assert CARS + ON_NESTED == tokens
     assert ("reply", ON_NESTED, 1) == (
         events[-1]["event"],
@@ -178,8 +178,11 @@ def test_an_error_is_an_object_for_programs(run: Run, serve: Serve) -> None:
 def test_a_model_that_returns_nothing(run: Run, serve: Serve) -> None:
     """The question is kept: /resume has it answered once the model is well."""
     server = serve(ANSWERS)
-    works, left = server.script, [""] * 3
-    server.script = lambda asked: left.pop() if left and asked.model != "judge" else works(asked)
+    works = server.script
+    empty_answers = [""] * 3
+    server.script = lambda request: (
+        empty_answers.pop() if empty_answers and request.model != "judge" else works(request)
+    )
     result = run("chat", input=f"{LISTS}\n/resume\n")
     assert "unsay: The model returned an empty answer" in result.stderr
     assert f"{ON_LISTS}\n" == result.stdout
@@ -209,17 +212,17 @@ def test_another_question_sets_the_unanswered_one_aside(run: Run, serve: Serve) 
 def test_an_edit_says_how_many_later_turns_it_removed(run: Run, serve: Serve) -> None:
     """Only if there are any."""
     serve(ANSWERS)
-    given = f"{LISTS}\n{NESTED}\n/edit 1 {NESTED}\n/edit 1 {LISTS}\n"
-    shown = run("chat", input=given).stderr
-    assert 1 == shown.count("later turns that were removed: 1; /undo restores them")
+    lines = f"{LISTS}\n{NESTED}\n/edit 1 {NESTED}\n/edit 1 {LISTS}\n"
+    errors = run("chat", input=lines).stderr
+    assert 1 == errors.count("later turns that were removed: 1; /undo restores them")
 
 
 def test_a_short_word_does_not_change_the_language(run: Run, serve: Serve) -> None:
     """Such as "OK" in a Japanese conversation; "ｅｘｉｔ" of a Japanese keyboard leaves it."""
     serve({"内包表記": "リストを1つの式で作る書き方です。", "OK": "どういたしまして。"})
-    shown = run("chat", input="内包表記とは何ですか?\nOK\nｅｘｉｔ\n").stderr
-    assert 2 == shown.count("話題「")
-    assert "topic" not in shown
+    errors = run("chat", input="内包表記とは何ですか?\nOK\nｅｘｉｔ\n").stderr
+    assert 2 == errors.count("話題「")
+    assert "topic" not in errors
 
 
 @pytest.mark.usefixtures("asks")
@@ -249,10 +252,10 @@ def test_a_summarizer_that_fails_is_noted(
     server = serve({**ANSWERS, "weather": "I cannot see the weather from here."})
     works = server.script
 
-    def fail(asked: Any) -> Any:
-        if asked.model == "summarizer":
+    def fail(request: Any) -> Any:
+        if request.model == "summarizer":
             raise ConnectionAbortedError
-        return works(asked)
+        return works(request)
 
     server.script = fail
     result = run("chat", input=f"{LISTS}\nBy the way, how is the weather today?\n")
@@ -283,18 +286,18 @@ def test_commands_leave_no_trace_in_a_chat(run: Run, serve: Serve) -> None:
     assert "/resume" in result.stdout
     assert "Did you mean /rollback?" in result.stdout
     assert 2 == result.stdout.count("There is no such command.")
-    shown = run("timeline", "--thread", "t").stdout
-    assert LISTS in shown
-    assert not any(word in shown for word in ("help", "usage", "rolback", "clear", "Not sent"))
+    output = run("timeline", "--thread", "t").stdout
+    assert LISTS in output
+    assert not any(word in output for word in ("help", "usage", "rolback", "clear", "Not sent"))
 
 
 @pytest.mark.parametrize("word", ["exit", "quit", "EXIT", "終了"])
 def test_a_word_leaves_the_chat(run: Run, serve: Serve, word: str) -> None:
     """`exit` and `quit` alone are not sent to the model; within a message they are."""
     server = serve({**ANSWERS, "How do I": "Press Escape, then type the command and Enter."})
-    asked = "How do I exit vim?"
-    assert 0 == run("chat", input=f"{asked}\n{word}\n{LISTS}\n").exit_code
-    assert [asked] == [each.question for each in server.asked_of("answerer")]
+    question = "How do I exit vim?"
+    assert 0 == run("chat", input=f"{question}\n{word}\n{LISTS}\n").exit_code
+    assert [question] == [request.question for request in server.asked_of("answerer")]
 
 
 @pytest.mark.full
@@ -315,21 +318,22 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
     server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
     Path("notes.txt").write_text("The spider is called Amy.\n")
     Path("own_tools.py").write_text(TOOLS)
-    given = ["--system", "Be brief.", "--file", "notes.txt", "--tools", "own_tools:legs"]
-    result = run("chat", *given, input=f"What do the notes say?\n{LISTS}\n")
+    options = ["--system", "Be brief.", "--file", "notes.txt", "--tools", "own_tools:legs"]
+    result = run("chat", *options, input=f"What do the notes say?\n{LISTS}\n")
     assert 0 == result.exit_code
     assert "attached to the next message: notes.txt" in result.stderr
-    asked = server.asked_of("answerer")
-    first, second = asked[0], asked[-1]
+    requests = server.asked_of("answerer")
+    first = requests[0]
+    second = requests[-1]
     assert "Be brief." in first.system
     assert '<file name="notes.txt">\nThe spider is called Amy.\n</file>' in first.question
     assert "Amy" not in second.question
-    assert "legs" in [each["function"]["name"] for each in first.body["tools"]]
+    assert "legs" in [tool["function"]["name"] for tool in first.body["tools"]]
 
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
-    ("text", "named"),
+    ("text", "hint_count"),
     [
         pytest.param("go back", 1, id="English"),
         pytest.param("さっきの回答はなかったことにして。", 1, id="Japanese"),
@@ -337,11 +341,11 @@ def test_options_of_a_chat(run: Run, serve: Serve, home: Path) -> None:
         pytest.param("取り消し線の書き方は?", 0, id="a Japanese question"),
     ],
 )
-def test_a_wish_to_go_back_in_words(run: Run, serve: Serve, text: str, named: int) -> None:
+def test_a_wish_to_go_back_in_words(run: Run, serve: Serve, text: str, hint_count: int) -> None:
     """The message is answered like any other, and a note names the commands that go back."""
     serve({**ANSWERS, text[:12]: "That is as it was."})
     result = run("chat", input=f"{text}\n")
-    assert named == result.stderr.count("/undo")
+    assert hint_count == result.stderr.count("/undo")
     assert 0 == run("chat", "--json", input=f"{text}\n").stderr.count("/undo")
 
 
@@ -352,8 +356,8 @@ def test_files_of_a_message_that_is_refused(
     monkeypatch.setattr("unsay.transcript.pending.MESSAGE_CHARS", 200)
     server = serve({**ANSWERS, "notes": "The notes are about a spider called Amy."})
     Path("notes.txt").write_text("The spider is called Amy.\n")
-    asked = f"{'long ' * 50}\nWhat do the notes say?\n{LISTS}\n"
-    result = run("chat", "--file", "notes.txt", input=asked)
+    lines = f"{'long ' * 50}\nWhat do the notes say?\n{LISTS}\n"
+    result = run("chat", "--file", "notes.txt", input=lines)
     assert 2 == result.stderr.count("attached to the next message: notes.txt")
     asked_of = server.asked_of("answerer")
     assert "Amy" in asked_of[0].question
@@ -371,7 +375,7 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "problem"),
     [
         pytest.param(["--file", "none.txt"], "--file 'none.txt' cannot be read", id="no file"),
         pytest.param(["--tools", "own"], "must be MODULE:FUNCTION", id="no function"),
@@ -385,8 +389,8 @@ def test_files_of_the_same_name(tmp_path: Path) -> None:
 def test_options_that_cannot_be_used(
     run: Run,
     serve: Serve,
-    given: list[str],
-    words: str,
+    options: list[str],
+    problem: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -394,9 +398,9 @@ def test_options_that_cannot_be_used(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.py").write_text("import json\njson.nothing\ndef weather(): ...\n")
     server = serve(ANSWERS)
-    result = run("chat", *given, input=f"{LISTS}\n")
+    result = run("chat", *options, input=f"{LISTS}\n")
     assert (2, []) == (result.exit_code, server.asked)
-    assert words in result.stderr
+    assert problem in result.stderr
 
 
 def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) -> None:
@@ -407,18 +411,20 @@ def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) ->
     (tmp_path / "dot.png").write_bytes(png)
     (tmp_path / "notes.txt").write_text("It is small.")
     server = serve({"What is this?": "It is one pixel, as the notes say: small."})
-    sent = run("say", "What is this?", "--thread", "t", "--file", "dot.png", "--file", "notes.txt")
-    assert "one pixel" in sent.stdout
-    again = run("chat", "--thread", "t", "--file", "dot.png", input="What is this?\n")
-    assert 0 == again.exit_code
-    for asked in server.asked_of("answerer"):
-        parts = asked.body["messages"][-1]["content"]
-        (url,) = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    result = run(
+        "say", "What is this?", "--thread", "t", "--file", "dot.png", "--file", "notes.txt"
+    )
+    assert "one pixel" in result.stdout
+    result_of_chat = run("chat", "--thread", "t", "--file", "dot.png", input="What is this?\n")
+    assert 0 == result_of_chat.exit_code
+    for request in server.asked_of("answerer"):
+        blocks = request.body["messages"][-1]["content"]
+        (url,) = [block["image_url"]["url"] for block in blocks if block["type"] == "image_url"]
         assert png == b64decode(url.removeprefix("data:image/png;base64,"))
     (tmp_path / "sound.bin").write_bytes(b"\xff\xfe\x00")
-    refused = run("say", "What is this?", "--file", "sound.bin")
-    assert 2 == refused.exit_code
-    assert "only text and images (GIF, JPEG, PNG, WebP) can be attached" in refused.stderr
+    result = run("say", "What is this?", "--file", "sound.bin")
+    assert 2 == result.exit_code
+    assert "only text and images (GIF, JPEG, PNG, WebP) can be attached" in result.stderr
 
 
 @pytest.mark.sample(every=2)

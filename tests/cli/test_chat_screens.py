@@ -39,22 +39,24 @@ def legs(animal: str) -> str:
 '''
 
 
-def held(server: OpenAIServer, model: str, begins: str = "") -> threading.Event:
+def hold_model(server: OpenAIServer, model: str, begins: str = "") -> threading.Event:
     """Hold the server's next reply of a model, after these words of it, until the event is set."""
-    works, release, holds = server.script, threading.Event(), [True]
+    works = server.script
+    release = threading.Event()
+    holds = [True]
 
-    def script(asked: Asked) -> Said:
-        if asked.model != model or not holds:
-            return works(asked)
+    def script(request: Asked) -> Said:
+        if request.model != model or not holds:
+            return works(request)
         holds.clear()
         if not begins:
             release.wait(60)
-            return works(asked)
+            return works(request)
 
         def pieces() -> Iterator[str]:
             yield begins
             release.wait(60)
-            yield str(works(asked)).removeprefix(begins)
+            yield str(works(request)).removeprefix(begins)
 
         return pieces()
 
@@ -69,7 +71,7 @@ def flat(screen: str) -> str:
 
 def asked_of(server: OpenAIServer) -> list[str]:
     """What the answering model was asked."""
-    return [each.question for each in server.asked_of("answerer")]
+    return [request.question for request in server.asked_of("answerer")]
 
 
 def test_a_paste_is_one_message_and_the_history_keeps_it(serve: Serve, tmp_path: Path) -> None:
@@ -103,14 +105,15 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
     server = serve({"legs": ON_LISTS})
     works = server.script
 
-    def script(asked: Asked) -> Said:
-        called = any(message["role"] == "tool" for message in asked.body["messages"])
-        if asked.model == "judge" or called:
-            return works(asked)
+    def script(request: Asked) -> Said:
+        is_after_call = any(message["role"] == "tool" for message in request.body["messages"])
+        if request.model == "judge" or is_after_call:
+            return works(request)
         return Calls(name="legs", arguments={"animal": "spider"})
 
     server.script = script
-    answer, verdict = held(server, "answerer"), held(server, "judge")
+    answer = hold_model(server, "answerer")
+    verdict = hold_model(server, "judge")
     with Tmux(tmp_path, "chat", "--tools", "slow_tools:legs") as tmux:
         tmux.expect(READY)
         tmux.type("How many legs?")
@@ -127,7 +130,7 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("downs", "left"),
+    ("downs", "questions_left"),
     [
         pytest.param(0, [LISTS, NESTED], id="resume"),
         pytest.param(1, [LISTS, NESTED], id="edit"),
@@ -135,7 +138,7 @@ def test_a_spinner_says_what_happens_and_for_how_long(serve: Serve, tmp_path: Pa
     ],
 )
 def test_ctrl_c_keeps_what_came(
-    serve: Serve, tmp_path: Path, home: Path, downs: int, left: list[str]
+    serve: Serve, tmp_path: Path, home: Path, downs: int, questions_left: list[str]
 ) -> None:
     """The first words stay, the question is resumed, edited or dropped, the turn before stays.
 
@@ -146,7 +149,7 @@ def test_ctrl_c_keeps_what_came(
         tmux.expect(READY)
         tmux.type(LISTS)
         tmux.expect("score 0.90")
-        release = held(server, "answerer", ON_NESTED[:30])
+        release = hold_model(server, "answerer", ON_NESTED[:30])
         tmux.type(NESTED)
         tmux.expect(ON_NESTED[:24])
         tmux.press("C-c")
@@ -165,15 +168,20 @@ def test_ctrl_c_keeps_what_came(
             screen = tmux.expect("in which the loops would")
         assert ON_NESTED[:24] in screen
         tmux.type("/timeline")
-        screen = tmux.expect(f"{len(left)}. 0.90  {left[-1]}")
-        assert all(f"{number}. 0.90  {words}" in screen for number, words in enumerate(left, 1))
+        screen = tmux.expect(f"{len(questions_left)}. 0.90  {questions_left[-1]}")
+        assert all(
+            f"{number}. 0.90  {question}" in screen
+            for number, question in enumerate(questions_left, 1)
+        )
         tmux.type("quit")
         assert 0 == tmux.code()
-    with Conversation.open(home / "unsay.db", thread="t") as stopped:
-        (kept,) = [
-            e["data"]["text"] for e in recorded(stopped).events() if e["type"] == "planner_note"
+    with Conversation.open(home / "unsay.db", thread="t") as conversation:
+        (note,) = [
+            e["data"]["text"]
+            for e in recorded(conversation).events()
+            if e["type"] == "planner_note"
         ]
-    assert f"Stopped answer to “{NESTED}”: {ON_NESTED[:24]}" in kept
+    assert f"Stopped answer to “{NESTED}”: {ON_NESTED[:24]}" in note
 
 
 def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(
@@ -185,7 +193,7 @@ def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(
         tmux.expect(READY)
         tmux.type(LISTS)
         tmux.expect("score 0.90")
-        release = held(server, "answerer", "A list, once more")
+        release = hold_model(server, "answerer", "A list, once more")
         tmux.type("/retry")
         tmux.expect("once more")
         tmux.press("C-c")
@@ -235,8 +243,8 @@ def test_a_rejected_draft_is_struck_out(serve: Serve, tmp_path: Path) -> None:
         tmux.type(NESTED)
         tmux.expect("score 0.90")
         screen = tmux.screen(colors=True)
-    styled = {part: style for style, part in re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)}
-    struck = " ".join(part for part, style in styled.items() if "9" in style.split(";"))
+    spans = {text: style for style, text in re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)}
+    struck = " ".join(text for text, style in spans.items() if "9" in style.split(";"))
     assert flat(CARS) in flat(struck)
     assert ON_NESTED not in flat(struck)
     assert "rejected, score 0.10: It is worth 0.1." in flat(re.sub(r"\x1b\[[\d;]*m", "", screen))
@@ -247,14 +255,14 @@ def test_a_rejected_draft_is_struck_out_though_the_judge_nearly_uses_the_budget(
 ) -> None:
     """The warning before the verdict is shown behind the reason: the draft is still the last text."""
     serve(DRAFTS, SCORES)
-    given = {"UNSAY_SESSION_BUDGET_TOKENS": "20000", "UNSAY_BUDGET_WARNING": "0.0001"}
-    with Tmux(tmp_path, "chat", environment={**given, "UNSAY_BUDGET_MODE": "soft"}) as tmux:
+    environment = {"UNSAY_SESSION_BUDGET_TOKENS": "20000", "UNSAY_BUDGET_WARNING": "0.0001"}
+    with Tmux(tmp_path, "chat", environment={**environment, "UNSAY_BUDGET_MODE": "soft"}) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
         tmux.expect("score 0.90")
         screen = tmux.screen(colors=True)
-    styled = re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)
-    struck = " ".join(part for style, part in styled if "9" in style.split(";"))
+    spans = re.findall(r"\x1b\[([\d;]*)m([^\x1b]+)", screen)
+    struck = " ".join(text for style, text in spans if "9" in style.split(";"))
     assert flat(CARS) in flat(struck)
     plain = flat(re.sub(r"\x1b\[[\d;]*m", "", screen))
     assert re.search(r"rejected, score 0.10: It is worth 0.1. the budget is nearly used up", plain)
@@ -265,8 +273,8 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
 ) -> None:
     """The best draft is shown, and that nothing before it changed."""
     serve({NESTED: CARS}, SCORES)
-    given = {"UNSAY_MAX_ROLLBACKS": "0", "UNSAY_SESSION_BUDGET_TOKENS": "20000"}
-    with Tmux(tmp_path, "chat", "--thread", "t", environment=given) as tmux:
+    environment = {"UNSAY_MAX_ROLLBACKS": "0", "UNSAY_SESSION_BUDGET_TOKENS": "20000"}
+    with Tmux(tmp_path, "chat", "--thread", "t", environment=environment) as tmux:
         tmux.expect(READY)
         tmux.type(NESTED)
         screen = tmux.expect("its fault: It is worth")
@@ -277,7 +285,7 @@ def test_without_a_passing_draft_the_screen_says_what_was_restored(
         assert "the conversation before this question is unchanged" in flat(screen)
         tmux.press("C-d")
         assert 0 == tmux.code()
-    with Tmux(tmp_path, "chat", "--thread", "t", environment=given) as tmux:  # opened again
+    with Tmux(tmp_path, "chat", "--thread", "t", environment=environment) as tmux:  # opened again
         tmux.expect("no draft passed, so the best one is delivered")
 
 
@@ -345,9 +353,9 @@ def test_a_chat_in_japanese(serve: Serve, tmp_path: Path) -> None:
         screen = tmux.expect("スコア 0.90")
         assert f"> {SPRING}" in screen
         rows = screen.split("\n")
-        at = next(index for index, row in enumerate(rows) if row.startswith(ON_SPRING[:15]))
-        assert ON_SPRING == "".join(rows[at : at + 2]).strip()
-        assert len(rows[at]) <= 20
+        first_row = next(index for index, row in enumerate(rows) if row.startswith(ON_SPRING[:15]))
+        assert ON_SPRING == "".join(rows[first_row : first_row + 2]).strip()
+        assert len(rows[first_row]) <= 20
         tmux.press("Escape", "Escape")
         tmux.expect("どこに戻りますか")
         tmux.press("Enter")
@@ -362,7 +370,7 @@ def test_no_color_has_no_colors(serve: Serve, tmp_path: Path) -> None:
         tmux.type(NESTED)
         tmux.expect("score 0.90")
         colors = re.findall(r"\x1b\[([\d;]*)m", tmux.screen(colors=True))
-    assert not {code for each in colors for code in each.split(";")} & {"9", "31", "33", "90"}
+    assert not {code for color in colors for code in color.split(";")} & {"9", "31", "33", "90"}
 
 
 def test_keys_that_are_pressed_while_the_chat_loads(serve: Serve, tmp_path: Path) -> None:
@@ -383,17 +391,21 @@ def test_tools_of_a_real_mcp_server(serve: Serve, tmp_path: Path) -> None:
     server = serve({"legs": ON_LISTS})
     works = server.script
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
-            return works(asked)
-        told = [each["content"] for each in asked.body["messages"] if each["role"] == "tool"]
-        if not told:
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
+            return works(request)
+        results = [
+            message["content"] for message in request.body["messages"] if message["role"] == "tool"
+        ]
+        if not results:
             return Calls(name="count_legs", arguments={"animal": "spider"})
-        return f"It is {told[-1]}."
+        return f"It is {results[-1]}."
 
     server.script = script
-    own = {"command": sys.executable, "args": [str(MCP_SERVER)]}
-    Path("servers.json").write_text(json.dumps({"mcpServers": {"legs": own}}), encoding="utf-8")
+    own_server = {"command": sys.executable, "args": [str(MCP_SERVER)]}
+    Path("servers.json").write_text(
+        json.dumps({"mcpServers": {"legs": own_server}}), encoding="utf-8"
+    )
     with Tmux(tmp_path, "chat", "--mcp", "servers.json") as tmux:
         tmux.expect(READY)
         tmux.type("How many legs has a spider?")

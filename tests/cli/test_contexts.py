@@ -34,8 +34,8 @@ def fill(home: Path, thread: str, *questions: str) -> Conversation:
 @pytest.fixture
 def conversation(home: Path) -> Conversation:
     """Three turns; the last took two drafts."""
-    with fill(home, "talk", LISTS, "And in Japanese?", NESTED) as made:
-        return made
+    with fill(home, "talk", LISTS, "And in Japanese?", NESTED) as state:
+        return state
 
 
 def test_a_context_shows_each_call(run: Run, conversation: Conversation) -> None:
@@ -56,9 +56,9 @@ def test_a_context_shows_each_call(run: Run, conversation: Conversation) -> None
 def test_a_context_for_programs(run: Run, conversation: Conversation) -> None:
     """Places, ids and tokens of each call as JSON."""
     del conversation
-    found = json.loads(run("timeline", "--context", "3", "--json").stdout)
-    assert (2, "talk", 3) == (found["schema_version"], found["thread_id"], found["turn"])
-    last = found["calls"][-1]
+    answer = json.loads(run("timeline", "--context", "3", "--json").stdout)
+    assert (2, "talk", 3) == (answer["schema_version"], answer["thread_id"], answer["turn"])
+    last = answer["calls"][-1]
     assert "live" == last["branch"]
     assert [1, 2] == last["context"]["rules"]["window"]["places"]
     assert 2 == len(last["context"]["rules"]["window"]["message_ids"])
@@ -90,9 +90,9 @@ def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
     with fill(home, "日本", *JAPANESE, "長い質問です。" * 30):
         pass
     with Terminal("timeline", "--context", "4", "--thread", "日本", columns=40) as terminal:
-        shown = terminal.expect("モデルの報告") + terminal.expect("出力")
+        screen = terminal.expect("モデルの報告") + terminal.expect("出力")
         assert 0 == terminal.wait()
-    lines = click.unstyle(shown).splitlines()
+    lines = click.unstyle(screen).splitlines()
     assert max(map(cells_of, lines)) <= 40
     assert len(lines) > 8
 
@@ -100,12 +100,12 @@ def test_no_line_is_wider_than_the_terminal(home: Path) -> None:
 def test_a_timeline_ends_in_the_tokens(run: Run, conversation: Conversation) -> None:
     """Who used the window last, and what was spent; programs get the same under `tokens`."""
     del conversation
-    *_, window, spent = run("timeline").stdout.splitlines()
+    *_, window, usage_line = run("timeline").stdout.splitlines()
     assert window.startswith("Context: ")
-    assert spent.startswith("Used: ")
-    assert "removed" in spent
-    whole = json.loads(run("timeline", "--json").stdout)["tokens"]
-    assert whole["spent"] == json.loads(run("tokens", "--json").stdout)["spent"]
+    assert usage_line.startswith("Used: ")
+    assert "removed" in usage_line
+    tokens = json.loads(run("timeline", "--json").stdout)["tokens"]
+    assert tokens["spent"] == json.loads(run("tokens", "--json").stdout)["spent"]
 
 
 def test_tokens(run: Run, conversation: Conversation) -> None:
@@ -113,16 +113,16 @@ def test_tokens(run: Run, conversation: Conversation) -> None:
     del conversation
     lines = [line.split("  ")[1] for line in run("tokens").stdout.splitlines() if line[:1] == " "]
     assert ["recent messages", "reply (maximum)", "current branch", "removed", "judging"] == [
-        each.strip() for each in lines
+        line.strip() for line in lines
     ]
 
 
 def test_tokens_for_programs(run: Run, conversation: Conversation) -> None:
     """All purposes are there, also those on which nothing was spent."""
     del conversation
-    found = json.loads(run("tokens", "--json").stdout)
+    answer = json.loads(run("tokens", "--json").stdout)
     purposes = {"live", "abandoned", "judging", "summaries", "titles", "total"}
-    assert purposes == found["spent"].keys()
-    assert {"input", "output", "total", "cached", "micros"} == found["spent"]["live"].keys()
-    assert [] == found["budgets"]
-    assert {"size", "parts"} == found["window"].keys()
+    assert purposes == answer["spent"].keys()
+    assert {"input", "output", "total", "cached", "micros"} == answer["spent"]["live"].keys()
+    assert [] == answer["budgets"]
+    assert {"size", "parts"} == answer["window"].keys()

@@ -21,7 +21,7 @@ def play(run: Run, language: Language, *options: str) -> list[dict[str, Any]]:
 
 def kinds(objects: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     """The data of the events of one kind."""
-    return [each["data"] for each in objects if each["event"] == kind]
+    return [item["data"] for item in objects if item["event"] == kind]
 
 
 @pytest.fixture(params=LANGUAGES)
@@ -49,8 +49,8 @@ def test_topics_change_and_return(objects: list[dict[str, Any]]) -> None:
 
 def test_a_draft_and_an_inserted_exchange_are_taken_back(objects: list[dict[str, Any]]) -> None:
     """Both rollbacks have their reason, and both questions are answered."""
-    assert ["draft", "context"] == [each["kind"] for each in kinds(objects, "rollback")]
-    assert all(each["reason"] for each in kinds(objects, "rollback"))
+    assert ["draft", "context"] == [rejection["kind"] for rejection in kinds(objects, "rollback")]
+    assert all(rejection["reason"] for rejection in kinds(objects, "rollback"))
     replies = kinds(objects, "reply")
     assert [0, 0, 0, 1, 1] == [reply["rollbacks"] for reply in replies]
     assert all(reply["outcome"] == "passed" for reply in replies)
@@ -75,13 +75,13 @@ def test_for_people(run: Run, language: Language) -> None:
     """A person sees the script's words, both rollbacks, the checkpoints and the tree."""
     result = run("demo", "--lang", language, env={"COLUMNS": "500"})
     script = scenario(language)
-    shown = result.stdout
-    assert script["heading"] in shown
+    output = result.stdout
+    assert script["heading"] in output
     for act in script["acts"]:
-        assert all(part in shown for part in (act["title"], act["question"]))
-        assert all(line in shown for reply in act["replies"] for line in reply.splitlines())
-    assert script["checkpoints"] in shown
-    assert script["gone"] in shown
+        assert all(text in output for text in (act["title"], act["question"]))
+        assert all(line in output for reply in act["replies"] for line in reply.splitlines())
+    assert script["checkpoints"] in output
+    assert script["gone"] in output
 
 
 def test_the_environment_changes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,9 @@ def test_the_environment_changes_nothing(run: Run, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("UNSAY_QUALITY_THRESHOLD", "1.0")
     monkeypatch.setenv("UNSAY_JUDGE_MODEL", "judge")
     monkeypatch.setenv("UNSAY_STREAM", "held")
-    assert ["draft", "context"] == [each["kind"] for each in kinds(play(run, "en"), "rollback")]
+    assert ["draft", "context"] == [
+        rejection["kind"] for rejection in kinds(play(run, "en"), "rollback")
+    ]
 
 
 def test_db_keeps_the_conversation(run: Run, tmp_path: Path) -> None:
@@ -99,14 +101,14 @@ def test_db_keeps_the_conversation(run: Run, tmp_path: Path) -> None:
     thread = play(run, "en", "--db", str(path))[0]["data"]["thread_id"]
     with Conversation.open(path, thread=thread) as conversation:
         before = conversation.timeline()
-        moved = conversation.undo()
+        change = conversation.undo()
     assert (5, 2) == (len(before.turns), len(before.branches))
-    assert (4, 2) == (moved.turns - 1, moved.restored)
+    assert (4, 2) == (change.turns - 1, change.restored)
 
 
 def test_db_is_named_at_the_end(run: Run, tmp_path: Path) -> None:
     """A kept conversation can be found again."""
     path = str(tmp_path / "kept.db")
-    shown = " ".join(run("demo", "--db", path).stdout.split())
+    output = " ".join(run("demo", "--db", path).stdout.split())
     (thread,) = json.loads(run("threads", "--db", path, "--json").stdout)["threads"]
-    assert f"unsay timeline --db {path} --thread {thread['thread_id']}" in shown
+    assert f"unsay timeline --db {path} --thread {thread['thread_id']}" in output

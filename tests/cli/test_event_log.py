@@ -23,7 +23,8 @@ JUDGE = {"Buy a car": {"score": 0.1, "reason": "It speaks of cars."}}
 def database(home: Path) -> Path:
     """`talk`, in which a draft was taken back and a remark was made, and a Japanese thread."""
     path = home / "unsay.db"
-    judge, model = ScriptedJudge(scores=JUDGE), ScriptedChat(replies=DRAFTS, default="良い回答。")
+    judge = ScriptedJudge(scores=JUDGE)
+    model = ScriptedChat(replies=DRAFTS, default="良い回答。")
     with Conversation.open(path, thread="old", model=model, judge=judge) as conversation:
         conversation.say("リスト内包表記とは何ですか?")
     with Conversation.open(path, thread="talk", model=model, judge=judge) as conversation:
@@ -33,10 +34,10 @@ def database(home: Path) -> Path:
     return path
 
 
-def told(run: Run, *arguments: str) -> list[dict[str, Any]]:
+def events_of(run: Run, *arguments: str) -> list[dict[str, Any]]:
     """The events that are listed."""
-    found: list[dict[str, Any]] = json.loads(run("events", "--json", *arguments).stdout)["events"]
-    return found
+    events: list[dict[str, Any]] = json.loads(run("events", "--json", *arguments).stdout)["events"]
+    return events
 
 
 def test_events(run: Run, database: Path) -> None:
@@ -56,22 +57,24 @@ def test_events(run: Run, database: Path) -> None:
 def test_events_json(run: Run, database: Path) -> None:
     """Programs get each event whole."""
     del database
-    found = json.loads(run("events", "--thread", "talk", "--json").stdout)
-    assert (2, "talk", None) == (found["schema_version"], found["thread_id"], found["cursor"])
+    answer = json.loads(run("events", "--thread", "talk", "--json").stdout)
+    assert (2, "talk", None) == (answer["schema_version"], answer["thread_id"], answer["cursor"])
     keys = {"id", "type", "thread_id", "run_id", "turn_id", "at", "labels", "data"}
-    assert keys == found["events"][0].keys()
+    assert keys == answer["events"][0].keys()
 
 
 def test_events_are_found(run: Run, database: Path) -> None:
     """Type, run and label narrow the list together."""
     del database
-    second = told(run, "--type", "rollback")[0]["run_id"]
+    second = events_of(run, "--type", "rollback")[0]["run_id"]
     kinds = ["--type", "user_message", "--type", "assistant_message"]
-    spoken = told(run, *kinds, "--run", second)
-    contents = [each["data"]["message"]["data"]["content"] for each in spoken]
+    spoken = events_of(run, *kinds, "--run", second)
+    contents = [event["data"]["message"]["data"]["content"] for event in spoken]
     assert [NESTED, CARS] == contents[:2]
     assert 3 == len(contents)
-    assert ["a beginner asks"] == [each["data"]["text"] for each in told(run, "--label", "by=host")]
+    assert ["a beginner asks"] == [
+        event["data"]["text"] for event in events_of(run, "--label", "by=host")
+    ]
     result = run("events", "--type", "edit", "--thread", "talk")
     assert (0, "", "No event matches.\n") == (result.exit_code, result.stdout, result.stderr)
 
@@ -80,8 +83,8 @@ def test_pages_fit_together(run: Run, database: Path) -> None:
     """The cursor of a shorter list leads to the rest."""
     del database
     first = json.loads(run("events", "--json", "--limit", "3").stdout)
-    rest = told(run, "--cursor", first["cursor"])
-    assert told(run) == [*first["events"], *rest]
+    next_events = events_of(run, "--cursor", first["cursor"])
+    assert events_of(run) == [*first["events"], *next_events]
     assert f"--cursor {first['cursor']}" in run("events", "--limit", "3").stderr
 
 
@@ -93,8 +96,8 @@ def test_what_json_cannot_hold(run: Run, home: Path) -> None:
     ) as conversation:
         conversation.add([HumanMessage(LISTS), AIMessage("ok", additional_kwargs=odd)])
 
-    printed = run("events", "--json").stdout
-    message = json.loads(printed, parse_constant=pytest.fail)["events"][-1]["data"]["message"]
+    output = run("events", "--json").stdout
+    message = json.loads(output, parse_constant=pytest.fail)["events"][-1]["data"]["message"]
 
     expected = {"raw": "AP8=", "score": "NaN", "set": [1]}
     assert expected == message["data"]["additional_kwargs"]
@@ -103,27 +106,30 @@ def test_what_json_cannot_hold(run: Run, home: Path) -> None:
 def test_verify(run: Run, database: Path) -> None:
     """A whole event log is said to be whole, in the thread's language."""
     del database
-    count = len(told(run))
+    count = len(events_of(run))
     result = run("events", "--verify", "--thread", "talk")
     assert (0, "") == (result.exit_code, result.stderr)
     assert result.stdout.startswith("The event log is complete and unchanged")
     assert "欠落や改変はなく" in run("events", "--verify", "--thread", "old").stdout
-    checked = json.loads(run("events", "--verify", "--thread", "talk", "--json").stdout)
+    answer = json.loads(run("events", "--verify", "--thread", "talk", "--json").stdout)
     assert {
         "schema_version": 2,
         "thread_id": "talk",
         "verified": True,
         "events": count,
         "messages": 4,
-    } == checked
+    } == answer
 
 
 def test_a_missing_page(run: Run, database: Path) -> None:
     """A gap fails the check, and every other look, with the page that is missing."""
-    opened, place = open_database(database), event_log_namespace("talk")
-    first = min(opened.store.search(place), key=lambda item: item.value.get("count", 1_000))
-    opened.store.delete(place, first.key)
-    opened.close()
+    sqlite_database = open_database(database)
+    namespace = event_log_namespace("talk")
+    first = min(
+        sqlite_database.store.search(namespace), key=lambda item: item.value.get("count", 1_000)
+    )
+    sqlite_database.store.delete(namespace, first.key)
+    sqlite_database.close()
     for arguments in (["--verify"], []):
         result = run("events", "--thread", "talk", *arguments)
         assert (1, "") == (result.exit_code, result.stdout)
@@ -136,11 +142,11 @@ def test_an_event_log_that_gives_another_transcript(run: Run, database: Path) ->
         page = make_page(EMPTY, recorded(conversation).events()[:3])
         config = {"configurable": {"thread_id": "talk"}}
         head = {**conversation.graph.get_state(config).values["event_log"], **head_of(page)}
-        forged: Any = Trusted({"event_log": head})
-        conversation.graph.update_state(config, forged, as_node="create_checkpoint")
-    opened = open_database(database)
-    put_page(opened.store, "talk", page).blocking()
-    opened.close()
+        update: Any = Trusted({"event_log": head})
+        conversation.graph.update_state(config, update, as_node="create_checkpoint")
+    sqlite_database = open_database(database)
+    put_page(sqlite_database.store, "talk", page).blocking()
+    sqlite_database.close()
     result = run("events", "--verify", "--thread", "talk", "--json")
     error = json.loads(result.stdout)["error"]
     assert (1, "EventLogGapError") == (result.exit_code, error["type"])
@@ -193,5 +199,5 @@ SPOKEN = [
 def test_words_of_a_message(message: Any, expected: list[str]) -> None:
     """Each piece of a message says what is in it."""
     stamp = Stamp(thread_id="t", at="2026-01-31T09:00:00+00:00")
-    named = message.model_copy(update={"id": "m1"})
-    assert expected == [words_of(each) for each in stamped(split_message(named), stamp)]
+    message_with_id = message.model_copy(update={"id": "m1"})
+    assert expected == [words_of(event) for event in stamped(split_message(message_with_id), stamp)]

@@ -31,14 +31,16 @@ def heard() -> Iterator[None]:
 
 def press_ctrl_c_once(server: OpenAIServer) -> None:
     """Have the next question interrupt this process instead of being answered."""
-    works, release, pressed = server.script, threading.Event(), threading.Event()
+    works = server.script
+    release = threading.Event()
+    is_pressed = threading.Event()
 
-    def interrupt(asked: Asked) -> Said:
-        if not pressed.is_set():
-            pressed.set()
+    def interrupt(request: Asked) -> Said:
+        if not is_pressed.is_set():
+            is_pressed.set()
             os.kill(os.getpid(), signal.SIGINT)
             release.wait(1)
-        return works(asked)
+        return works(request)
 
     server.script = interrupt
 
@@ -75,7 +77,7 @@ def _drain(controller: int) -> None:
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
-    ("key", "asked"),
+    ("key", "questions"),
     [
         pytest.param("\r", [LISTS, LISTS], id="resume"),
         pytest.param(f"{DOWN}\r\r", [LISTS, LISTS], id="edit"),
@@ -89,7 +91,7 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     key: str,
-    asked: list[str],
+    questions: list[str],
 ) -> None:
     """After it the answer can be resumed, or the question edited or dropped; no earlier turn changes."""
     server = serve(ANSWERS)
@@ -100,13 +102,13 @@ def test_ctrl_c_stops_the_reply_and_not_the_chat(
     with keys(monkeypatch) as keyboard:
         keyboard.send_text(f"{LISTS}\r{key}half a line\x03/exit\r")
         cli.main(["chat", "--thread", "t"], standalone_mode=False)
-    assert [NESTED, *asked] == [each.question for each in server.asked_of("answerer")]
-    noted = capfd.readouterr().err
-    assert "Stopped." in noted
-    assert noted.count("/exit or Ctrl-D") == 3
+    assert [NESTED, *questions] == [request.question for request in server.asked_of("answerer")]
+    errors = capfd.readouterr().err
+    assert "Stopped." in errors
+    assert errors.count("/exit or Ctrl-D") == 3
     with Conversation.open(location(None), thread="t") as conversation:
         turns = conversation.timeline().turns
-    assert [NESTED, *asked[1:]] == [turn.question for turn in turns]
+    assert [NESTED, *questions[1:]] == [turn.question for turn in turns]
     assert all(turn.answer is not None for turn in turns)
 
 
@@ -132,7 +134,7 @@ def test_an_undo_puts_the_question_back(
     with keys(monkeypatch) as keyboard:
         keyboard.send_text(f"{LISTS}\r/undo\r\r\x04")
         cli.main(["chat"], standalone_mode=False)
-    assert [LISTS, LISTS] == [asked.question for asked in server.asked_of("answerer")]
+    assert [LISTS, LISTS] == [request.question for request in server.asked_of("answerer")]
     assert 2 == capfd.readouterr().err.count("score 0.90")
 
 
@@ -154,8 +156,8 @@ def test_ctrl_c_while_nothing_is_said(
     """In a script Ctrl-C ends a chat that waits for its input, too."""
     serve(ANSWERS)
 
-    def interrupted() -> Callable[[], str]:
+    def interrupt_input() -> Callable[[], str]:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("builtins.input", interrupted)
+    monkeypatch.setattr("builtins.input", interrupt_input)
     assert 130 == run("chat").exit_code

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, found
+from tests.cli.conftest import Run, run_json
 from tests.graph.kit import Numbered, scores
 from unsay.conversation.conversation import Conversation
 
@@ -21,21 +21,21 @@ def test_pin_and_unpin(run: Run) -> None:
     """A turn is pinned and unpinned by its number, by default the last; both are reported."""
     assert "Question 3" in run("pin").stdout
     assert "Question 1" in run("pin", "--turn", "1").stdout
-    assert 4 == len(found(run, "timeline")["pins"])
-    assert [True, False, True] == [turn["pinned"] for turn in found(run, "timeline")["turns"]]
+    assert 4 == len(run_json(run, "timeline")["pins"])
+    assert [True, False, True] == [turn["pinned"] for turn in run_json(run, "timeline")["turns"]]
     assert "[pinned]" in run("timeline").stdout
     assert "Question 3" in run("unpin").stdout
-    name = found(run, "timeline")["turns"][0]["message_id"]
-    assert [name] != [each["message_id"] for each in found(run, "unpin", name)["pins"]]
+    name = run_json(run, "timeline")["turns"][0]["message_id"]
+    assert [name] != [pin["message_id"] for pin in run_json(run, "unpin", name)["pins"]]
 
 
 def test_forget_and_restore(run: Run) -> None:
     """What is forgotten is listed with the id that brings it back."""
-    told = run("forget", "--turn", "1-2", "--reason", "it was wrong").stdout
-    (entry,) = found(run, "forgotten")["forgotten"]
+    output = run("forget", "--turn", "1-2", "--reason", "it was wrong").stdout
+    (entry,) = run_json(run, "forgotten")["forgotten"]
 
-    assert entry["id"] in told
-    assert told == run("forgotten").stdout
+    assert entry["id"] in output
+    assert output == run("forgotten").stdout
     assert ["span", 4, "it was wrong"] == [
         entry["kind"],
         len(entry["message_ids"]),
@@ -50,19 +50,19 @@ def test_undo_and_redo(run: Run) -> None:
     """A forgetting is the newest step."""
     run("forget", "--turn", "2")
     run("undo")
-    assert [] == found(run, "forgotten")["forgotten"]
+    assert [] == run_json(run, "forgotten")["forgotten"]
     run("redo")
-    assert 1 == len(found(run, "forgotten")["forgotten"])
+    assert 1 == len(run_json(run, "forgotten")["forgotten"])
 
 
 def test_a_message_a_span_and_a_topic(run: Run) -> None:
     """Messages are named by their ids, a topic by its label."""
-    turns = found(run, "timeline")["turns"]
-    (one,) = found(run, "forget", turns[0]["message_id"])["forgotten"]
-    (span,) = found(run, "forget", turns[1]["question_id"], turns[2]["question_id"])["forgotten"]
-    (topic,) = found(run, "forget", turns[0]["topic"])["forgotten"]
+    turns = run_json(run, "timeline")["turns"]
+    (one,) = run_json(run, "forget", turns[0]["message_id"])["forgotten"]
+    (span,) = run_json(run, "forget", turns[1]["question_id"], turns[2]["question_id"])["forgotten"]
+    (topic,) = run_json(run, "forget", turns[0]["topic"])["forgotten"]
 
-    assert ["message", "span", "topic"] == [each["kind"] for each in (one, span, topic)]
+    assert ["message", "span", "topic"] == [entry["kind"] for entry in (one, span, topic)]
     assert 3 == len(span["message_ids"])
 
 
@@ -79,7 +79,7 @@ def test_events(run: Run) -> None:
     run("unpin", "--turn", "1")
 
     assert {"pin", "forget", "remember", "unpin"} <= {
-        each["type"] for each in found(run, "events")["events"]
+        event["type"] for event in run_json(run, "events")["events"]
     }
     for kind in ("pin", "forget", "remember", "unpin"):
         assert run("events", "--type", kind).stdout.strip()
@@ -103,4 +103,4 @@ def test_what_cannot_be(run: Run, command: list[str], code: int) -> None:
     result = run(*command)
 
     assert code == result.exit_code
-    assert [] == found(run, "forgotten")["forgotten"]
+    assert [] == run_json(run, "forgotten")["forgotten"]

@@ -5,7 +5,8 @@ from unsay.conversation import timeline
 
 def test_both_scripts_have_the_same_acts() -> None:
     """The demo shows the same in both languages."""
-    english, japanese = scenario("en")["acts"], scenario("ja")["acts"]
+    english = scenario("en")["acts"]
+    japanese = scenario("ja")["acts"]
     assert [(len(act["replies"]), "inserted" in act) for act in english] == [
         (len(act["replies"]), "inserted" in act) for act in japanese
     ]

@@ -30,10 +30,10 @@ finally:
 
 def test_help_lists_every_command(run: Run) -> None:
     """Each command has a line in its group."""
-    listed = run("--help", terminal_width=80).stdout.partition("Chat:\n")[2].splitlines()
-    names = [line.split()[0] for line in listed if line.startswith("  ") and line[2] != " "]
+    lines = run("--help", terminal_width=80).stdout.partition("Chat:\n")[2].splitlines()
+    names = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
     assert sorted(HOMES) == sorted(names)
-    assert not [line for line in listed if line.endswith("...")]
+    assert not [line for line in lines if line.endswith("...")]
 
 
 @pytest.mark.parametrize("command", HOMES)
@@ -69,11 +69,11 @@ def test_what_must_be_instant_loads_nothing_heavy(
     """Neither LangGraph nor LangChain nor pydantic is loaded before a command runs."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROBE, *arguments], capture_output=True, text=True, check=False
     )
-    assert "loaded:" == done.stderr.splitlines()[-1].strip()
-    assert done.stdout or arguments == ["nonsense"]
+    assert "loaded:" == process.stderr.splitlines()[-1].strip()
+    assert process.stdout or arguments == ["nonsense"]
 
 
 @pytest.mark.full
@@ -85,20 +85,20 @@ def test_what_must_be_instant_loads_nothing_heavy(
         ["--since", "2100-01-01T00:00:00Z"],
         ["--until", "2000-01-01T00:00:00Z"],
     ],
-    ids=lambda each: each[0],
+    ids=lambda case: case[0],
 )
 def test_a_filter_that_matches_nothing_loads_nothing_heavy(home: Path, filters: list[str]) -> None:
     """Also where there are threads; without a filter they are listed."""
     model = ScriptedChat(default="Two days.")
     path = home / "unsay.db"
-    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("How long for Kyoto?")
+    with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("How long for Kyoto?")
     probe = [sys.executable, "-c", PROBE, "threads", "--json"]
-    found = subprocess.run([*probe, *filters], capture_output=True, text=True, check=True)
-    listed = subprocess.run(probe, capture_output=True, text=True, check=True)
-    assert [] == json.loads(found.stdout)["threads"]
-    assert "loaded:" == found.stderr.splitlines()[-1].strip()
-    assert ["t"] == [each["thread_id"] for each in json.loads(listed.stdout)["threads"]]
+    filtered = subprocess.run([*probe, *filters], capture_output=True, text=True, check=True)
+    listing = subprocess.run(probe, capture_output=True, text=True, check=True)
+    assert [] == json.loads(filtered.stdout)["threads"]
+    assert "loaded:" == filtered.stderr.splitlines()[-1].strip()
+    assert ["t"] == [thread["thread_id"] for thread in json.loads(listing.stdout)["threads"]]
 
 
 def test_the_page_of_commands_is_fresh() -> None:
@@ -110,11 +110,11 @@ def test_the_page_of_commands_is_fresh() -> None:
 
 def test_every_command_is_available_somewhere() -> None:
     """An entry of the table is a command of the chat, of the command line, or of both."""
-    assert [] == [each.name for each in COMMANDS if not (each.module or each.chat_ja)]
-    assert {each.name for each in SLASH_COMMANDS} == {
-        each.name for each in COMMANDS if each.chat_ja
+    assert [] == [command.name for command in COMMANDS if not (command.module or command.chat_ja)]
+    assert {command.name for command in SLASH_COMMANDS} == {
+        command.name for command in COMMANDS if command.chat_ja
     }
-    assert {each.name for each in COMMANDS} >= PARAMETERS.keys()
+    assert {command.name for command in COMMANDS} >= PARAMETERS.keys()
 
 
 def test_version(run: Run) -> None:
@@ -124,13 +124,13 @@ def test_version(run: Run) -> None:
 
 def test_python_m_unsay() -> None:
     """The module runs like the command."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "unsay", "threads", "--json"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert {"schema_version": 2, "threads": []} == json.loads(done.stdout)
+    assert {"schema_version": 2, "threads": []} == json.loads(process.stdout)
 
 
 def test_no_command_prints_the_help(run: Run) -> None:
@@ -225,9 +225,9 @@ def test_windows_gets_help_and_the_reason(
     monkeypatch.setattr(sys, "platform", "win32")
 
     assert 0 == run("--help").exit_code
-    refused = run("threads", "--db", str(tmp_path / "file.db"))
-    assert 0 != refused.exit_code
-    assert "Linux and macOS, not on Windows" in refused.stderr
+    result = run("threads", "--db", str(tmp_path / "file.db"))
+    assert 0 != result.exit_code
+    assert "Linux and macOS, not on Windows" in result.stderr
 
 
 @pytest.mark.parametrize("file", sorted(CLI.glob("*.py")), ids=lambda file: file.stem)
@@ -238,5 +238,7 @@ def test_the_shell_imports_neither_conversations_nor_langgraph(file: Path) -> No
         for node in ast.parse(file.read_text("utf-8")).body
         if isinstance(node, ast.ImportFrom | ast.Import)
     ]
-    names = [getattr(node, "module", None) or each.name for node in imports for each in node.names]
+    names = [
+        getattr(node, "module", None) or alias.name for node in imports for alias in node.names
+    ]
     assert [] == [name for name in names if name.startswith(("unsay.conversation", "langgraph"))]

@@ -17,37 +17,37 @@ def talk(home: Path) -> None:
     model = ScriptedChat(replies=ANSWERS)
     with Conversation.open(
         home / "unsay.db", thread="t", model=model, judge=ScriptedJudge()
-    ) as opened:
-        opened.say(LISTS)
-        opened.say(NESTED)
-        opened.checkpoint("nested")
+    ) as conversation:
+        conversation.say(LISTS)
+        conversation.say(NESTED)
+        conversation.checkpoint("nested")
 
 
 @pytest.mark.usefixtures("talk")
 def test_a_rollback_to_where_the_conversation_is_says_so(run: Run) -> None:
     """Nothing is removed, so no undo or restore is offered: it would reverse another step."""
-    for typed in (
+    for words in (
         ["rollback", "nested", "--thread", "t"],
         ["say", "--thread", "t", "/rollback nested"],
     ):
-        shown = run(*typed, env={"UNSAY_MODEL": "gpt-x", "OPENAI_API_KEY": "x"}).stdout
-        assert shown == "The conversation is at checkpoint nested already. Nothing was removed.\n"
+        output = run(*words, env={"UNSAY_MODEL": "gpt-x", "OPENAI_API_KEY": "x"}).stdout
+        assert output == "The conversation is at checkpoint nested already. Nothing was removed.\n"
 
 
 @pytest.mark.usefixtures("talk")
 @pytest.mark.parametrize(
-    "typed", [["rollback", "2"], ["rollback", "2", "--preview"], ["fork", "2"]]
+    "words", [["rollback", "2"], ["rollback", "2", "--preview"], ["fork", "2"]]
 )
-def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, typed: list[str]) -> None:
+def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, words: list[str]) -> None:
     """In the chat `/rollback 2` is a number of turns; on the command line it has an option."""
-    refused = run(*typed)
-    assert 3 == refused.exit_code
-    assert refused.stderr.endswith(". A number of turns is given with --turns\n")
+    result = run(*words)
+    assert 3 == result.exit_code
+    assert result.stderr.endswith(". A number of turns is given with --turns\n")
     assert "--turns" not in run("rollback", "nowhere").stderr
 
 
 @pytest.mark.parametrize(
-    ("typed", "hint"),
+    ("words", "hint"),
     [
         (["say", "hello", "there"], "A TEXT of several words needs quotes."),
         (["edit", "1", "hello", "there"], "A TEXT of several words needs quotes."),
@@ -59,24 +59,25 @@ def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, typed: li
     ],
 )
 def test_wrong_usage_says_what_is_right(
-    run: Run, serve: Serve, typed: list[str], hint: str
+    run: Run, serve: Serve, words: list[str], hint: str
 ) -> None:
     """Forgotten quotes, a dash, a pipe without `-`, and values that are no tools."""
     serve(ANSWERS)
-    refused = run(*typed)
-    assert 2 == refused.exit_code
-    assert hint in refused.stderr
+    result = run(*words)
+    assert 2 == result.exit_code
+    assert hint in result.stderr
 
 
 def test_a_removed_turn_that_is_sent_again_is_named(run: Run, serve: Serve) -> None:
     """Its stored answer is shown; the screen says that the conversation does not have it."""
     serve(ANSWERS)
     turn = ["say", "--thread", "t", "--turn-id", "17", LISTS]
-    first, again = run(*turn), run(*turn)
+    first = run(*turn)
+    second = run(*turn)
     run("undo", "t")
     removed = run(*turn)
-    assert first.stdout == again.stdout == removed.stdout
-    assert "was removed from the conversation" not in again.stderr
+    assert first.stdout == second.stdout == removed.stdout
+    assert "was removed from the conversation" not in second.stderr
     assert "was removed from the conversation" in removed.stderr
 
 
@@ -87,8 +88,8 @@ def test_a_decision_on_a_budget_is_yes_or_no(
     """An edited answer or instructions are offered for drafts only."""
     serve(DRAFTS, SCORES)
     monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "300")
-    asked = run("say", "--thread", "my trip", NESTED).stderr.splitlines()[-1]
-    assert "decide: unsay say --thread 'my trip' --decide approve|reject" == asked
+    line = run("say", "--thread", "my trip", NESTED).stderr.splitlines()[-1]
+    assert "decide: unsay say --thread 'my trip' --decide approve|reject" == line
 
 
 @pytest.mark.full
@@ -121,9 +122,9 @@ def test_lists_and_differences_are_japanese(run: Run, monkeypatch: pytest.Monkey
     ].split()
     monkeypatch.setenv("UNSAY_LANGUAGE", "ja")
     assert "ID             名前    ターン  スコア  話題" == run("checkpoints").stdout.split("\n")[0]
-    shown = run("diff", "nested").stdout.splitlines()
-    assert "共通: 4件" == shown[0]
-    assert shown[1].startswith("nested: 4件、スコアの平均0.90、")
+    output = run("diff", "nested").stdout.splitlines()
+    assert "共通: 4件" == output[0]
+    assert output[1].startswith("nested: 4件、スコアの平均0.90、")
     run("end", "t")
     monkeypatch.setenv("UNSAY_MODEL", "gpt-x")
     monkeypatch.setenv("OPENAI_API_KEY", "x")

@@ -8,7 +8,7 @@ from unsay.history.runs import RunPage
 from unsay.storage.sqlite import open_database
 
 
-def read(store: object, *, cursor: str | None, limit: int) -> Steps[Any]:
+def read_page(store: object, *, cursor: str | None, limit: int) -> Steps[Any]:
     """Numbers to 2,500 in the place of runs, at most `limit` at once."""
     del store
     first = 0 if cursor is None else int(cursor)
@@ -32,6 +32,6 @@ def test_rows_of_pages(
 ) -> None:
     """Without a limit a list is read to its end, however many pages it has."""
     database = open_database(":memory:")
-    found = rows_of(database, read, "runs", {"limit": limit, "cursor": cursor})
+    page = rows_of(database, read_page, "runs", {"limit": limit, "cursor": cursor})
     database.close()
-    assert (tuple(lines), following) == (found.items, found.cursor)
+    assert (tuple(lines), following) == (page.items, page.cursor)

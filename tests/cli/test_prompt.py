@@ -30,12 +30,14 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.types import Language
 
 
-def completed(line: str) -> list[str]:
+def completions(line: str) -> list[str]:
     """What a line may become."""
     commands = [("/undo", "take back"), ("/help", "show")]
     completer = Commands(commands, lambda: [("kyoto", "trips"), ("kobe", "trips")])
-    found = completer.get_completions(Document(line), CompleteEvent())
-    return [line[: len(line) + each.start_position] + each.text for each in found]
+    candidates = completer.get_completions(Document(line), CompleteEvent())
+    return [
+        line[: len(line) + completion.start_position] + completion.text for completion in candidates
+    ]
 
 
 @pytest.mark.parametrize(
@@ -51,15 +53,15 @@ def completed(line: str) -> list[str]:
 )
 def test_completion(line: str, expected: list[str]) -> None:
     """Commands complete at the beginning of a line, checkpoints after /rollback."""
-    assert expected == completed(line)
+    assert expected == completions(line)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_every_command_is_described(language: Language) -> None:
     """Each verb of the graph and of the chat completes, with what it does."""
-    described = dict(described_commands(language))
-    assert {*(f"/{verb}" for verb in VERBS), "/resume", "/exit"} == described.keys()
-    assert all(described.values())
+    descriptions = dict(described_commands(language))
+    assert {*(f"/{verb}" for verb in VERBS), "/resume", "/exit"} == descriptions.keys()
+    assert all(descriptions.values())
 
 
 def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
@@ -77,7 +79,8 @@ def test_checkpoints_are_offered_by_name(tmp_path: Path) -> None:
 
 def test_no_checkpoint_is_completed_in_a_damaged_thread(tmp_path: Path) -> None:
     """A key in the prompt of a thread that cannot be read raises no error."""
-    path, model = tmp_path / "chat.db", ScriptedChat(default="Two days are enough.")
+    path = tmp_path / "chat.db"
+    model = ScriptedChat(default="Two days are enough.")
     with Conversation.open(path, model=model, judge=ScriptedJudge()) as conversation:
         conversation.say("How long should I stay in Kyoto?")
         assert checkpoint_names(conversation)
@@ -105,7 +108,7 @@ def test_a_line_can_be_edited(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "sent"),
+    ("keys_typed", "text"),
     [
         pytest.param("/undo\r", "/undo", id="a command"),
         pytest.param("exit\r", "exit", id="a word that leaves"),
@@ -117,12 +120,14 @@ def test_a_line_can_be_edited(tmp_path: Path) -> None:
         pytest.param("\x1b\rOr Nara?\r", "What is Kyoto?\nOr Nara?", id="with a line more"),
     ],
 )
-def test_what_is_typed_replaces_a_removed_question(tmp_path: Path, typed: str, sent: str) -> None:
+def test_what_is_typed_replaces_a_removed_question(
+    tmp_path: Path, keys_typed: str, text: str
+) -> None:
     """The question is selected once; a cursor key or Alt-Enter keeps it, and Enter sends it again."""
     with keyboard(tmp_path) as (keys, reader):
         reader.selects = True
-        keys.send_text(typed)
-        assert sent == reader.read("What is Kyoto?")
+        keys.send_text(keys_typed)
+        assert text == reader.read("What is Kyoto?")
         keys.send_text("?\r")
         assert "How?" == reader.read("How")
 
@@ -236,7 +241,7 @@ def test_a_purge_on_a_full_disk_leaves_the_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "language", "shown"),
+    ("columns", "language", "pattern"),
     [
         pytest.param("100", "en", r"topic “Q+…” · session budget \S+ % · Context: \d+ tokens (", id="wide"),
         pytest.param("80", "en", r"topic “Q{7}…” · session budget \S+ % · Context: \d+ tokens (", id="usual"),
@@ -246,7 +251,7 @@ def test_a_purge_on_a_full_disk_leaves_the_history(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_long_topic_leaves_room_for_the_figures(
-    monkeypatch: pytest.MonkeyPatch, columns: str, language: Language, shown: str
+    monkeypatch: pytest.MonkeyPatch, columns: str, language: Language, pattern: str
 ) -> None:
     """Neither a budget nor the size of the context is cut: the topic is, or what stands in brackets."""
     monkeypatch.setenv("COLUMNS", columns)
@@ -258,4 +263,4 @@ def test_a_long_topic_leaves_room_for_the_figures(
     ) as conversation:
         conversation.say("Q" * 70)
         line = one_line(status_of(conversation, Texts(language)), int(columns) - 1)
-    assert re.match(shown.replace("(", r"\("), line)
+    assert re.match(pattern.replace("(", r"\("), line)

@@ -42,10 +42,12 @@ def test_threads(run: Run, database: Path) -> None:
 def test_threads_json(run: Run, database: Path) -> None:
     """Programs get each thread's entry whole."""
     del database
-    found = json.loads(run("threads", "--json").stdout)
-    assert 2 == found["schema_version"]
-    assert {"talk": 2, "old": 1} == {each["thread_id"]: each["turns"] for each in found["threads"]}
-    assert {"created_at", "updated_at", "title"} <= found["threads"][0].keys()
+    answer = json.loads(run("threads", "--json").stdout)
+    assert 2 == answer["schema_version"]
+    assert {"talk": 2, "old": 1} == {
+        thread["thread_id"]: thread["turns"] for thread in answer["threads"]
+    }
+    assert {"created_at", "updated_at", "title"} <= answer["threads"][0].keys()
 
 
 def test_no_threads_yet(run: Run, home: Path) -> None:
@@ -69,10 +71,10 @@ def test_timeline(run: Run, database: Path) -> None:
 def test_timeline_json(run: Run, database: Path) -> None:
     """Programs get turns, checkpoints, branches and topics."""
     del database
-    found = json.loads(run("timeline", "--thread", "talk", "--json").stdout)
-    assert (2, "talk") == (found["schema_version"], found["thread_id"])
-    assert [LISTS, NESTED] == [turn["question"] for turn in found["turns"]]
-    assert {"checkpoints", "branches", "topics", "current_topic"} <= found.keys()
+    answer = json.loads(run("timeline", "--thread", "talk", "--json").stdout)
+    assert (2, "talk") == (answer["schema_version"], answer["thread_id"])
+    assert [LISTS, NESTED] == [turn["question"] for turn in answer["turns"]]
+    assert {"checkpoints", "branches", "topics", "current_topic"} <= answer.keys()
 
 
 def test_checkpoints(run: Run, database: Path) -> None:
@@ -85,26 +87,26 @@ def test_checkpoints(run: Run, database: Path) -> None:
 def test_checkpoints_json(run: Run, database: Path) -> None:
     """Programs get each checkpoint whole."""
     del database
-    found = json.loads(run("checkpoints", "--json").stdout)
-    assert ["lists", None] == [each["name"] for each in found["checkpoints"]]
+    answer = json.loads(run("checkpoints", "--json").stdout)
+    assert ["lists", None] == [checkpoint["name"] for checkpoint in answer["checkpoints"]]
 
 
 def test_checkpoint(run: Run, database: Path) -> None:
     """A point can be marked from outside, with a name or without."""
     del database
     assert "Created checkpoint nested.\n" == run("checkpoint", "nested").stdout
-    made = json.loads(run("checkpoint", "--thread", "old", "--json").stdout)["checkpoint"]
-    assert (None, 1) == (made["name"], made["turn"])
+    checkpoint = json.loads(run("checkpoint", "--thread", "old", "--json").stdout)["checkpoint"]
+    assert (None, 1) == (checkpoint["name"], checkpoint["turn"])
 
 
 def test_rollback_and_undo(run: Run, database: Path) -> None:
     """Going back takes the last turn off, names its question, and undo brings it back."""
     del database
-    back = run("rollback", "lists")
-    assert back.stdout.startswith(
+    result = run("rollback", "lists")
+    assert result.stdout.startswith(
         "Rolled back to checkpoint lists. Removed 2 messages. The conversation has 1 turn."
     )
-    assert f"removed question: “{NESTED}”" in back.stderr
+    assert f"removed question: “{NESTED}”" in result.stderr
     assert run("undo").stdout.startswith("Restored 1 turn. `unsay redo` reverses this.")
     assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
 
@@ -112,7 +114,7 @@ def test_rollback_and_undo(run: Run, database: Path) -> None:
 def test_rollback_json(run: Run, database: Path) -> None:
     """The JSON output has the position and the question to put back into a prompt."""
     del database
-    moved = json.loads(run("rollback", "--thread", "talk", "--json").stdout)
+    rollback_answer = json.loads(run("rollback", "--thread", "talk", "--json").stdout)
     assert {
         "schema_version": 2,
         "thread_id": "talk",
@@ -120,9 +122,9 @@ def test_rollback_json(run: Run, database: Path) -> None:
         "removed": 2,
         "restored": 0,
         "question": NESTED,
-    }.items() <= moved.items()
-    back = json.loads(run("undo", "--thread", "talk", "--json").stdout)
-    assert (2, 2, "") == (back["turns"], back["restored"], back["question"])
+    }.items() <= rollback_answer.items()
+    undo_answer = json.loads(run("undo", "--thread", "talk", "--json").stdout)
+    assert (2, 2, "") == (undo_answer["turns"], undo_answer["restored"], undo_answer["question"])
 
 
 def test_moving_speaks_the_threads_language(run: Run, database: Path) -> None:
@@ -138,8 +140,8 @@ def test_db_names_another_file(run: Run, database: Path, tmp_path: Path, prefix:
     """--db is stronger than UNSAY_HOME."""
     del database
     fill(tmp_path / "other.db", "elsewhere", LISTS)
-    found = json.loads(run("threads", "--json", "--db", f"{prefix}{tmp_path}/other.db").stdout)
-    assert ["elsewhere"] == [each["thread_id"] for each in found["threads"]]
+    answer = json.loads(run("threads", "--json", "--db", f"{prefix}{tmp_path}/other.db").stdout)
+    assert ["elsewhere"] == [thread["thread_id"] for thread in answer["threads"]]
 
 
 def test_files_lie_where_the_platform_keeps_them(

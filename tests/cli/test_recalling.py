@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, found
+from tests.cli.conftest import Run, run_json
 from unsay.conversation.conversation import Conversation
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -20,15 +20,15 @@ def thread(home: Path) -> str:
     with Conversation.open(
         home / "unsay.db", thread="pets", model=model, judge=ScriptedJudge()
     ) as conversation:
-        for words in (FACT, *OTHERS):
-            conversation.say(words)
+        for text in (FACT, *OTHERS):
+            conversation.say(text)
     return "pets"
 
 
 def test_what_was_found_is_printed(run: Run, thread: str) -> None:
     """Each message has a line with its turn, who said it, its words and why it was found."""
     result = run("recall", "the", "parrot", "--thread", thread)
-    (line,) = [each for each in result.stdout.splitlines() if "Biscuit" in each]
+    (line,) = [line for line in result.stdout.splitlines() if "Biscuit" in line]
     assert (0, "") == (result.exit_code, result.stderr)
     assert "1. user: “Our parrot is called Biscuit.”" in line
     assert "parrot" in line.rpartition("”")[2]
@@ -36,7 +36,7 @@ def test_what_was_found_is_printed(run: Run, thread: str) -> None:
 
 def test_what_was_found_for_programs(run: Run, thread: str) -> None:
     """Programs get the message's id, turn, speaker, text, and the reason with its words."""
-    first = found(run, "recall", "parrot", "--thread", thread)["recalled"][0]
+    first = run_json(run, "recall", "parrot", "--thread", thread)["recalled"][0]
     assert first.pop("message_id")
     assert {
         "turn": 1,
@@ -54,11 +54,11 @@ def test_words_that_nobody_said(run: Run, thread: str) -> None:
         result.exit_code,
         result.stdout.strip(),
     )
-    assert [] == found(run, "recall", "zeppelin", "--thread", thread)["recalled"]
+    assert [] == run_json(run, "recall", "zeppelin", "--thread", thread)["recalled"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("command", "problem"),
     [
         pytest.param(("recall", "parrot", "--thread", "nowhere"), "'nowhere'", id="thread"),
         pytest.param(("recall", " ", "--thread", "pets"), "query is empty", id="words"),
@@ -66,13 +66,13 @@ def test_words_that_nobody_said(run: Run, thread: str) -> None:
     ],
 )
 def test_what_cannot_be_looked_for(
-    run: Run, thread: str, words: tuple[str, ...], told: str
+    run: Run, thread: str, command: tuple[str, ...], problem: str
 ) -> None:
     """A thread that there is not, and no words, are errors on standard error."""
     del thread
-    result = run(*words)
+    result = run(*command)
     assert 0 != result.exit_code
-    assert told in result.stderr
+    assert problem in result.stderr
     assert "" == result.stdout
 
 

@@ -18,18 +18,18 @@ NOWHERE = "http://127.0.0.1:9/v1"
 """No process listens at the discard port."""
 
 
-def script(asked: Asked) -> Said:
+def script(request: Asked) -> Said:
     """The answerer writes about cars unless it gets a hint; `other` is right at once."""
-    if asked.model == "judge":
-        score = 0.1 if "Buy a car" in asked.text else 0.9
+    if request.model == "judge":
+        score = 0.1 if "Buy a car" in request.text else 0.9
         return {"score": score, "reason": f"It is worth {score}."}
-    if asked.model == "caller":
+    if request.model == "caller":
         return Calls(name="weather", arguments={"city": "京都"})
-    if asked.question == JAPANESE:
+    if request.question == JAPANESE:
         return ON_JAPANESE
-    if asked.question == LISTS:
+    if request.question == LISTS:
         return ON_LISTS
-    return CARS if asked.model == "answerer" and "Attempt" not in asked.told else ON_NESTED
+    return CARS if request.model == "answerer" and "Attempt" not in request.told else ON_NESTED
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_replay(run: Run, talk: OpenAIServer) -> None:
     """Without a choice it is the attempt that failed: what was sent, and what came of it."""
     result = run("replay")
     assert (0, "thread talk\n", []) == (result.exit_code, result.stderr, talk.asked)
-    head, *parts = result.stdout.split("\n\n")
+    head, *sections = result.stdout.split("\n\n")
     assert head.startswith("turn 2, attempt 1 · exactly as sent · run-")
     assert [
         f"user\n  {LISTS}",
@@ -65,17 +65,17 @@ def test_replay(run: Run, talk: OpenAIServer) -> None:
         f"user\n  {NESTED}",
         "original result\n  score 0.10: It is worth 0.1.",
         f"  {CARS}\n",
-    ] == parts
+    ] == sections
 
 
 def test_replay_of_a_turn_that_succeeded(run: Run, talk: OpenAIServer) -> None:
     """Its request was not stored, so it is planned again."""
     del talk
-    shown = run("replay", "--turn", "1").stdout
-    assert shown.startswith("turn 1, attempt 1 · rebuilt from the conversation")
-    assert f"user\n  {LISTS}" in shown
-    assert NESTED not in shown
-    assert shown.endswith(f"score 0.90: It is worth 0.9.\n\n  {ON_LISTS}\n")
+    output = run("replay", "--turn", "1").stdout
+    assert output.startswith("turn 1, attempt 1 · rebuilt from the conversation")
+    assert f"user\n  {LISTS}" in output
+    assert NESTED not in output
+    assert output.endswith(f"score 0.90: It is worth 0.9.\n\n  {ON_LISTS}\n")
 
 
 def test_replay_of_what_was_put_in(run: Run, server: OpenAIServer, home: Path) -> None:
@@ -83,23 +83,23 @@ def test_replay_of_what_was_put_in(run: Run, server: OpenAIServer, home: Path) -
     del server
     call = {"name": "weather", "args": {"city": "京都"}, "id": "c1"}
     picture = [{"type": "text", "text": "Where is it?"}, {"type": "image_url", "image_url": "x"}]
-    asked = [HumanMessage(picture), AIMessage("I look.", tool_calls=[call])]
-    with Conversation.open(home / "unsay.db", thread="talk") as opened:
-        opened.add([*asked, ToolMessage("18 °C", tool_call_id="c1", name="weather")])
-        opened.add([AIMessage("In Kyoto."), HumanMessage(LISTS), AIMessage("")])
-    shown = run("replay", "--turn", "2").stdout
-    assert "user\n  Where is it?\n  [image_url]\n" in shown
-    assert 'assistant\n  I look.\n  weather({"city": "京都"})\n' in shown
-    assert "tool weather\n  18 °C\n" in shown
-    assert shown.endswith("original result\n  unscored\n\n  (no text)\n")
+    messages = [HumanMessage(picture), AIMessage("I look.", tool_calls=[call])]
+    with Conversation.open(home / "unsay.db", thread="talk") as conversation:
+        conversation.add([*messages, ToolMessage("18 °C", tool_call_id="c1", name="weather")])
+        conversation.add([AIMessage("In Kyoto."), HumanMessage(LISTS), AIMessage("")])
+    output = run("replay", "--turn", "2").stdout
+    assert "user\n  Where is it?\n  [image_url]\n" in output
+    assert 'assistant\n  I look.\n  weather({"city": "京都"})\n' in output
+    assert "tool weather\n  18 °C\n" in output
+    assert output.endswith("original result\n  unscored\n\n  (no text)\n")
 
 
 def test_replay_of_an_attempt(run: Run, talk: OpenAIServer) -> None:
     """An attempt is chosen by its run, its turn and its number."""
     del talk
     failed = json.loads(run("runs", "--json").stdout)["runs"][-1]["run_id"]
-    chosen = ["--run", failed, "--turn", "2", "--attempt", "1"]
-    assert run("replay").stdout == run("replay", *chosen).stdout
+    options = ["--run", failed, "--turn", "2", "--attempt", "1"]
+    assert run("replay").stdout == run("replay", *options).stdout
 
 
 def test_payload(run: Run, talk: OpenAIServer) -> None:
@@ -107,55 +107,55 @@ def test_payload(run: Run, talk: OpenAIServer) -> None:
     del talk
     body = json.loads(run("replay", "--payload").stdout)
     assert "answerer" == body["model"]
-    assert [LISTS, ON_LISTS, NESTED] == [each["content"] for each in body["messages"]]
+    assert [LISTS, ON_LISTS, NESTED] == [message["content"] for message in body["messages"]]
     assert "test-key" not in json.dumps(body)
 
 
 def test_json(run: Run, talk: OpenAIServer) -> None:
     """Programs get the request, its body, what came of it, and what the other model made of it."""
     del talk
-    found = json.loads(run("replay", "--json").stdout)
+    answer = json.loads(run("replay", "--json").stdout)
     assert (2, "talk", 2, 1, True, NESTED, None) == tuple(
-        found[key]
+        answer[key]
         for key in ("schema_version", "thread_id", "turn", "attempt", "exact", "question", "again")
     )
-    assert ["human", "ai", "human"] == [each["type"] for each in found["messages"]]
-    assert (CARS, 0.1, None) == tuple(found["recorded"][k] for k in ("answer", "score", "error"))
-    again = json.loads(run("replay", "--json", "--model", "other").stdout)["again"]
-    assert ("other", ON_NESTED, 0.9) == (again["model"], again["answer"], again["score"])
+    assert ["human", "ai", "human"] == [message["type"] for message in answer["messages"]]
+    assert (CARS, 0.1, None) == tuple(answer["recorded"][k] for k in ("answer", "score", "error"))
+    replay = json.loads(run("replay", "--json", "--model", "other").stdout)["again"]
+    assert ("other", ON_NESTED, 0.9) == (replay["model"], replay["answer"], replay["score"])
 
 
 def test_another_model(run: Run, talk: OpenAIServer) -> None:
     """The same request is sent and judged, both answers are shown, and nothing is stored."""
     before = [run("events", "--json").stdout, run("threads", "--json").stdout]
-    shown = run("replay", "--model", "other").stdout
-    assert shown.endswith(
+    output = run("replay", "--model", "other").stdout
+    assert output.endswith(
         f"original result\n  score 0.10: It is worth 0.1.\n\n  {CARS}\n\n"
         f"other\n  score 0.90: It is worth 0.9.\n\n  {ON_NESTED}\n"
     )
-    assert ["other", "judge"] == [asked.model for asked in talk.asked]
-    sent = [each["content"] for each in talk.asked[0].body["messages"]]
-    assert [LISTS, ON_LISTS, NESTED] == sent
+    assert ["other", "judge"] == [request.model for request in talk.asked]
+    texts = [message["content"] for message in talk.asked[0].body["messages"]]
+    assert [LISTS, ON_LISTS, NESTED] == texts
     assert before == [run("events", "--json").stdout, run("threads", "--json").stdout]
 
 
 def test_another_judge(run: Run, talk: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """A judge by name judges; without any configured model the other one judges itself."""
     run("replay", "--model", "other", "--judge-model", "critic")
-    assert ["other", "critic"] == list(dict.fromkeys(asked.model for asked in talk.asked))
+    assert ["other", "critic"] == list(dict.fromkeys(request.model for request in talk.asked))
     talk.asked.clear()
     monkeypatch.delenv("UNSAY_MODEL")
     monkeypatch.delenv("UNSAY_JUDGE_MODEL")
     run("replay", "--model", "other")
-    assert {"other"} == {asked.model for asked in talk.asked}
+    assert {"other"} == {request.model for request in talk.asked}
 
 
 def test_another_model_that_calls_a_tool(run: Run, talk: OpenAIServer) -> None:
     """What it wants to call is shown, and not called."""
     del talk
-    shown = run("replay", "--model", "caller").stdout
-    assert "unscored: it wants to call tools first" in shown
-    assert 'weather({"city": "京都"})' in shown
+    output = run("replay", "--model", "caller").stdout
+    assert "unscored: it wants to call tools first" in output
+    assert 'weather({"city": "京都"})' in output
 
 
 def test_a_model_that_failed(
@@ -166,11 +166,11 @@ def test_a_model_that_failed(
     assert 1 == run("say", JAPANESE, "--thread", "talk").exit_code
     monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
 
-    shown = run("replay", "--model", "other").stdout
+    output = run("replay", "--model", "other").stdout
 
-    assert "送信時のリクエスト" in shown
-    assert "当時の結果\n  エラー OpenAIConnectionError: Connection error." in shown
-    assert shown.endswith(f"other\n  スコア 0.90: It is worth 0.9.\n\n  {ON_JAPANESE}\n")
+    assert "送信時のリクエスト" in output
+    assert "当時の結果\n  エラー OpenAIConnectionError: Connection error." in output
+    assert output.endswith(f"other\n  スコア 0.90: It is worth 0.9.\n\n  {ON_JAPANESE}\n")
     assert "failed" == json.loads(run("runs", "--json").stdout)["runs"][0]["status"]
 
 
@@ -207,9 +207,9 @@ def test_two_columns_on_a_wide_terminal(
     first, second = (
         "".join(line.split("│")[side].strip() + " " for line in plain[3:]) for side in (0, 1)
     )
-    given = (CARS, ON_NESTED) if question == NESTED else (ON_JAPANESE, ON_JAPANESE)
-    assert [each.replace(" ", "") for each in given] == [
-        each.replace(" ", "") for each in (first, second)
+    answers = (CARS, ON_NESTED) if question == NESTED else (ON_JAPANESE, ON_JAPANESE)
+    assert [answer.replace(" ", "") for answer in answers] == [
+        output.replace(" ", "") for output in (first, second)
     ]
 
 

@@ -31,10 +31,10 @@ def database(home: Path) -> Path:
     return path
 
 
-def found(run: Run, *arguments: str) -> list[tuple[str, str]]:
+def runs_of(run: Run, *arguments: str) -> list[tuple[str, str]]:
     """Thread and status of each run that is listed."""
     page = json.loads(run("runs", "--json", *arguments).stdout)
-    return [(each["thread_id"], each["status"]) for each in page["runs"]]
+    return [(run_entry["thread_id"], run_entry["status"]) for run_entry in page["runs"]]
 
 
 def test_runs(run: Run, database: Path) -> None:
@@ -43,8 +43,8 @@ def test_runs(run: Run, database: Path) -> None:
     result = run("runs")
     title, *lines = result.stdout.splitlines()
     assert "thread talk\n" == result.stderr
-    place = title.index("question")
-    assert [LISTS, NESTED, BROKEN] == [line[place:] for line in lines[:3]]
+    column = title.index("question")
+    assert [LISTS, NESTED, BROKEN] == [line[column:] for line in lines[:3]]
     assert ["completed", "completed", "failed"] == [line.split()[1] for line in lines[:3]]
     assert lines[3].startswith("    AssertionError: ")
     assert 4 == len(lines)
@@ -87,14 +87,14 @@ def test_runs_are_found(
 ) -> None:
     """Filters narrow the list, and the run opened first comes first."""
     del database
-    assert expected == found(run, *filters)
+    assert expected == runs_of(run, *filters)
 
 
 def test_pages_fit_together(run: Run, database: Path) -> None:
     """The cursor of a shorter list leads to the rest."""
     del database
     cursor = json.loads(run("runs", "--json", "--limit", "2").stdout)["cursor"]
-    assert [("talk", "failed")] == found(run, "--cursor", cursor)
+    assert [("talk", "failed")] == runs_of(run, "--cursor", cursor)
     assert f"--cursor {cursor}" in run("runs", "--limit", "2").stderr
 
 
@@ -107,10 +107,10 @@ def test_no_run_fits(run: Run, database: Path) -> None:
 
 def test_a_damaged_event_log_hides_no_run(run: Run, database: Path) -> None:
     """The questions stand in the event log; without it the runs are listed all the same."""
-    opened = open_database(database)
-    for item in opened.store.search(event_log_namespace("talk")):
-        opened.store.delete(event_log_namespace("talk"), item.key)
-    opened.close()
+    sqlite_database = open_database(database)
+    for item in sqlite_database.store.search(event_log_namespace("talk")):
+        sqlite_database.store.delete(event_log_namespace("talk"), item.key)
+    sqlite_database.close()
     result = run("runs", "--thread", "talk")
     assert (0, 5) == (result.exit_code, len(result.stdout.splitlines()))  # with the header
     assert LISTS not in result.stdout
@@ -118,10 +118,10 @@ def test_a_damaged_event_log_hides_no_run(run: Run, database: Path) -> None:
 
 def test_a_run_that_nothing_came_of(run: Run, database: Path) -> None:
     """It is listed with what it is at, also where a crash left its thread without a transcript."""
-    opened = open_database(database)
-    now = "2026-01-31T09:00:00+00:00"
-    drive(open_run(opened.store, "lost", "run-1", now=now))
-    opened.close()
+    sqlite_database = open_database(database)
+    moment = "2026-01-31T09:00:00+00:00"
+    drive(open_run(sqlite_database.store, "lost", "run-1", now=moment))
+    sqlite_database.close()
     _, line = run("runs", "--thread", "lost").stdout.splitlines()
     assert ["run-1", "running", "prompted", "2026-01-31", "09:00:00", "–"] == line.split()
 
@@ -144,6 +144,6 @@ def test_bad_usage(run: Run, database: Path, arguments: list[str], code: int) ->
 
 def test_no_database(run: Run, home: Path) -> None:
     """All runs of a fresh machine are none, and looking does not make a file."""
-    assert [] == found(run, "--all")
+    assert [] == runs_of(run, "--all")
     assert 3 == run("runs").exit_code
     assert not home.exists()

@@ -48,7 +48,7 @@ def test_a_connection_that_breaks_off_is_no_answer(
         yield ON_NESTED[:30]
         raise ConnectionError
 
-    server.script = lambda asked: half() if asked.model == "answerer" else works(asked)
+    server.script = lambda request: half() if request.model == "answerer" else works(request)
     result = run(*arguments, "--thread", "t", input=f"{NESTED}\n")
     server.script = works
 
@@ -138,10 +138,10 @@ def test_dash_reads_standard_input(run: Run, serve: Serve) -> None:
 def test_models_named_on_the_command_line_win(run: Run, serve: Serve) -> None:
     """--model and --judge-model replace what the environment names."""
     server = serve(ANSWERS)
-    server.script = lambda asked: "0.7" if asked.model == "grader" else ON_LISTS
+    server.script = lambda request: "0.7" if request.model == "grader" else ON_LISTS
     result = run("say", LISTS, "--model", "writer", "--judge-model", "grader", "--json")
     assert 0.7 == json.loads(result.stdout)["score"]
-    assert {"writer", "grader"} == {asked.model for asked in server.asked}
+    assert {"writer", "grader"} == {request.model for request in server.asked}
 
 
 def test_notes_are_in_the_language_of_the_message(run: Run, serve: Serve) -> None:
@@ -163,16 +163,16 @@ def test_a_slash_command_is_answered_by_the_graph(run: Run, serve: Serve) -> Non
     """The same verbs work inside a message, and no model is asked."""
     server = serve(ANSWERS)
     run("say", LISTS, "--thread", "t")
-    asked = len(server.asked)
+    request_count = len(server.asked)
     result = run("say", "/timeline", "--thread", "t")
-    assert (f"1. 0.90  {LISTS}\n", asked) == (result.stdout, len(server.asked))
+    assert (f"1. 0.90  {LISTS}\n", request_count) == (result.stdout, len(server.asked))
 
 
 def test_an_interrupted_turn_goes_on(run: Run, serve: Serve) -> None:
     """A question whose model failed is kept, and --resume has it answered."""
     server = serve(ANSWERS)
     works = server.script
-    server.script = lambda asked: "" if asked.model == "answerer" else works(asked)
+    server.script = lambda request: "" if request.model == "answerer" else works(request)
     failed = run("say", LISTS, "--thread", "t")
     server.script = works
     result = run("say", "--resume", "--thread", "t")
@@ -180,12 +180,12 @@ def test_an_interrupted_turn_goes_on(run: Run, serve: Serve) -> None:
     assert f"{ON_LISTS}\n" == result.stdout
 
 
-@pytest.mark.parametrize("how", [["--resume"], ["--decide", "approve"]], ids="-".join)
-def test_a_misspelt_thread_is_not_resumed(run: Run, serve: Serve, how: list[str]) -> None:
+@pytest.mark.parametrize("options", [["--resume"], ["--decide", "approve"]], ids="-".join)
+def test_a_misspelt_thread_is_not_resumed(run: Run, serve: Serve, options: list[str]) -> None:
     """The error names the thread, and not a turn that was not stopped."""
     serve({LISTS: ON_NESTED})
     run("say", LISTS, "--thread", "t")
-    result = run("say", *how, "--thread", "nosuch")
+    result = run("say", *options, "--thread", "nosuch")
     assert 3 == result.exit_code
     assert "There is no thread 'nosuch'" in result.stderr
     assert "No turn of this thread was stopped" in run("say", "--resume").stderr
@@ -270,8 +270,8 @@ class TestDecisions:
         """Programs get LangChain's own human-in-the-loop request."""
         del home
         reply = json.loads(run("say", NESTED, "--thread", "u", "--json").stdout)
-        allowed = reply["request"]["review_configs"][0]["allowed_decisions"]
-        assert ("decision", ["approve", "edit", "reject", "respond"]) == (reply["kind"], allowed)
+        decisions = reply["request"]["review_configs"][0]["allowed_decisions"]
+        assert ("decision", ["approve", "edit", "reject", "respond"]) == (reply["kind"], decisions)
 
 
 def test_threads_can_be_read_by_the_library(run: Run, serve: Serve, home: Path) -> None:

@@ -25,14 +25,14 @@ def thread(run: Run, serve: Serve) -> None:
     run("say", NESTED, *FILLED)
 
 
-def fits(command: str, printed: str) -> None:
+def fits(command: str, output: str) -> None:
     """Each printed object is what the schema says, and nothing else."""
     model = model_of(command)
     assert model is not None
     try:
-        rows = [json.loads(printed)]  # one object, maybe on several lines
+        rows = [json.loads(output)]  # one object, maybe on several lines
     except json.JSONDecodeError:
-        rows = [json.loads(row) for row in printed.splitlines()]
+        rows = [json.loads(row) for row in output.splitlines()]
     assert rows
     for row in rows:
         model.model_validate(row)
@@ -42,7 +42,7 @@ def _branch(run: Run) -> str:
     """Roll back one turn; the branch with its messages."""
     run("rollback", "--turns", "1", *FILLED)
     rows: dict[str, Any] = json.loads(run("branches", *FILLED, "--json").stdout)
-    return str(next(each["id"] for each in rows["branches"] if each["kind"] == "person"))
+    return str(next(branch["id"] for branch in rows["branches"] if branch["kind"] == "person"))
 
 
 def _redo(run: Run) -> list[str]:
@@ -57,7 +57,7 @@ def _restore(run: Run) -> list[str]:
 def _pick(run: Run) -> list[str]:
     branch = _branch(run)
     ids = json.loads(run("diff", branch, *FILLED, "--json").stdout)["a"]["only"]
-    return ["pick", *[each["data"]["id"] for each in ids], "--from", branch, *FILLED]
+    return ["pick", *[message["data"]["id"] for message in ids], "--from", branch, *FILLED]
 
 
 def _same(run: Run) -> list[str]:
@@ -77,8 +77,8 @@ def _import(run: Run) -> list[str]:
 
 
 def _calibrate(run: Run) -> list[str]:
-    rated = run(*_ratings(run)).stdout
-    Path("rated.jsonl").write_text(rated * 4, encoding="utf-8")
+    output = run(*_ratings(run)).stdout
+    Path("rated.jsonl").write_text(output * 4, encoding="utf-8")
     return ["calibrate", "rated.jsonl"]
 
 
@@ -148,29 +148,30 @@ def test_the_json_of_a_command_fits_its_schema(
     run: Run, schema: str, case: list[str] | Callable[[Run], list[str]]
 ) -> None:
     """Every field is declared, and every declared field is there."""
-    given = case(run) if callable(case) else case
-    typed = f"{NESTED}\n/undo\n/resume\n" if schema == "chat" else None
-    fits(schema, run(*given, "--json", input=typed).stdout)
+    arguments = case(run) if callable(case) else case
+    lines = f"{NESTED}\n/undo\n/resume\n" if schema == "chat" else None
+    fits(schema, run(*arguments, "--json", input=lines).stdout)
 
 
 def test_every_command_has_a_schema_a_test_and_a_group(run: Run) -> None:
     """A new command needs all three, and its schema is printed."""
-    names = [each.name for each in COMMANDS if each.module]
+    names = [command.name for command in COMMANDS if command.module]
     assert [] == [name for name in names if name not in OBJECTS]
     assert OBJECTS.keys() == CASES.keys()
     assert sorted(names) == sorted(name for group in GROUPS.values() for name in group.split())
-    printed = {name: json.loads(run("schema", name).stdout) for name in OBJECTS}
-    assert {"object"} == {each["type"] for each in printed.values()}
+    schemas = {name: json.loads(run("schema", name).stdout) for name in OBJECTS}
+    assert {"object"} == {json_schema["type"] for json_schema in schemas.values()}
     assert 2 == run("schema", "nonsense").exit_code
 
 
 def test_the_short_help(run: Run) -> None:
     """`unsay` alone lists a few commands, `--help` all of them in groups."""
-    short, whole = run().stderr, run("--help").stdout
+    short = run().stderr
+    help_text = run("--help").stdout
     assert "unsay doctor" in short
     assert "purge" not in short
-    assert "Go back:\n" in whole
-    assert all(f"\n  {each.name} " in whole for each in COMMANDS if each.module)
+    assert "Go back:\n" in help_text
+    assert all(f"\n  {command.name} " in help_text for command in COMMANDS if command.module)
 
 
 def test_the_doctor_of_a_good_place(run: Run, serve: Serve) -> None:
@@ -205,9 +206,9 @@ def test_the_doctor_says_what_to_do(
     serve(DRAFTS)
     monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
     result = run("doctor", "--json")
-    failed = [each for each in json.loads(result.stdout)["checks"] if each["status"] == "failed"]
+    failed = [check for check in json.loads(result.stdout)["checks"] if check["status"] == "failed"]
     assert 1 == result.exit_code
-    assert [check] == [each["check"] for each in failed]
+    assert [check] == [check["check"] for check in failed]
     assert advice in failed[0]["advice"]
 
 

@@ -19,7 +19,8 @@ JAPANESE = "リスト内包表記とは何ですか?"
 @pytest.fixture
 def database(home: Path) -> Path:
     """Three conversations: `first`, `second` with labels, and `third`, which is Japanese."""
-    path, model = home / "unsay.db", ScriptedChat(replies=ANSWERS, default="良い回答です。")
+    path = home / "unsay.db"
+    model = ScriptedChat(replies=ANSWERS, default="良い回答です。")
     for thread, question in (("first", LISTS), ("second", LISTS), ("third", JAPANESE)):
         with Conversation.open(
             path, thread=thread, model=model, judge=ScriptedJudge()
@@ -30,11 +31,11 @@ def database(home: Path) -> Path:
     return path
 
 
-def listed(run: Run, *arguments: str) -> list[str]:
+def threads_of(run: Run, *arguments: str) -> list[str]:
     """The ids of the threads that a list has."""
     return [
-        each["thread_id"]
-        for each in json.loads(run("threads", "--json", *arguments).stdout)["threads"]
+        thread["thread_id"]
+        for thread in json.loads(run("threads", "--json", *arguments).stdout)["threads"]
     ]
 
 
@@ -59,32 +60,32 @@ def test_threads_are_found(
 ) -> None:
     """Filters narrow the list, and the one begun last comes first."""
     del database
-    assert expected == listed(run, *filters)
+    assert expected == threads_of(run, *filters)
 
 
 @pytest.mark.parametrize("time", ["yesterday", "", "0001-01-01T00:00:00+00:00"])
 def test_a_time_that_cannot_be_read_hides_no_thread(run: Run, database: Path, time: str) -> None:
     """It is printed as it is stored; the other threads are listed as well."""
-    with closing(open_database(database)) as opened:
-        item = opened.store.get(THREADS, "second")
+    with closing(open_database(database)) as sqlite_database:
+        item = sqlite_database.store.get(THREADS, "second")
         assert item is not None
-        opened.store.put(THREADS, "second", {**item.value, "updated_at": time})
-    shown = run("threads").stdout
-    assert all(name in shown for name in ("first", "second", "third"))
+        sqlite_database.store.put(THREADS, "second", {**item.value, "updated_at": time})
+    output = run("threads").stdout
+    assert all(name in output for name in ("first", "second", "third"))
 
 
 def test_pages_fit_together(run: Run, database: Path) -> None:
     """The cursor of a shorter list leads to the rest, and people see it as well."""
     del database
     first = json.loads(run("threads", "--json", "--limit", "2").stdout)
-    rest = json.loads(run("threads", "--json", "--cursor", first["cursor"]).stdout)
+    next_page = json.loads(run("threads", "--json", "--cursor", first["cursor"]).stdout)
     assert [["third", "second"], ["first"]] == [
-        [each["thread_id"] for each in page["threads"]] for page in (first, rest)
+        [thread["thread_id"] for thread in page["threads"]] for page in (first, next_page)
     ]
-    assert rest["cursor"] is None
-    shown = run("threads", "--limit", "2")
-    assert 3 == len(shown.stdout.splitlines())  # with the header
-    assert f"--cursor {first['cursor']}" in shown.stderr
+    assert next_page["cursor"] is None
+    result = run("threads", "--limit", "2")
+    assert 3 == len(result.stdout.splitlines())  # with the header
+    assert f"--cursor {first['cursor']}" in result.stderr
 
 
 def test_without_filters_nothing_is_new(run: Run, database: Path) -> None:
@@ -144,24 +145,24 @@ def test_unknown_thread(run: Run, database: Path, arguments: list[str]) -> None:
 def test_no_database(run: Run, home: Path) -> None:
     """Looking for what was never begun makes no file."""
     assert 3 == run("end", "--thread", "t").exit_code
-    assert [] == listed(run, "--status", "ended")
+    assert [] == threads_of(run, "--status", "ended")
     assert not home.exists()
 
 
 def test_labels_are_set_listed_and_removed(run: Run, database: Path) -> None:
     """Each order prints the labels that the thread has then."""
     del database
-    where = ("--thread", "second")
-    assert "project=unsay\nperson=花子\n" == run("label", *where).stdout
-    assert "person=花子\nproject=a=b\n" == run("label", *where, "project=a=b").stdout
-    assert "project=a=b\n" == run("label", *where, "--remove", "person").stdout
-    assert "project=a=b\nself=x\n" == run("label", *where, "self=x").stdout
-    run("label", *where, "--remove", "self")
-    found = json.loads(run("label", *where, "--json").stdout)
+    thread = ("--thread", "second")
+    assert "project=unsay\nperson=花子\n" == run("label", *thread).stdout
+    assert "person=花子\nproject=a=b\n" == run("label", *thread, "project=a=b").stdout
+    assert "project=a=b\n" == run("label", *thread, "--remove", "person").stdout
+    assert "project=a=b\nself=x\n" == run("label", *thread, "self=x").stdout
+    run("label", *thread, "--remove", "self")
+    answer = json.loads(run("label", *thread, "--json").stdout)
     assert (2, "second", {"project": "a=b"}) == (
-        found["schema_version"],
-        found["thread_id"],
-        found["labels"],
+        answer["schema_version"],
+        answer["thread_id"],
+        answer["labels"],
     )
 
 
@@ -177,10 +178,10 @@ def test_end(run: Run, database: Path) -> None:
     del database
     assert "Thread first is ended:" in run("end", "--thread", "first").stdout
     assert "スレッド third を終了しました。" in run("end", "--thread", "third").stdout
-    assert ["third", "first"] == listed(run, "--status", "ended")
-    ended = [json.loads(run("end", "--thread", "first", "--json").stdout) for _ in range(2)]
-    assert "ended" == ended[0]["status"]
-    assert ended[0] == ended[1]
+    assert ["third", "first"] == threads_of(run, "--status", "ended")
+    answers = [json.loads(run("end", "--thread", "first", "--json").stdout) for _ in range(2)]
+    assert "ended" == answers[0]["status"]
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize(
@@ -205,8 +206,8 @@ def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve:
     serve(ANSWERS)
     with Terminal("chat", "--thread", "first", "--json") as terminal:
         terminal.expect("/help lists the commands")
-        with Conversation.open(database, thread="first") as other:
-            recorded(other).end()
+        with Conversation.open(database, thread="first") as conversation:
+            recorded(conversation).end()
         terminal.type(f"{LISTS}\r")
         terminal.expect('"SessionEndedError"')
         assert 4 == terminal.wait()
@@ -214,18 +215,18 @@ def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve:
 
 def test_purge(run: Run, database: Path) -> None:
     """With --yes a thread goes without a question, and what went is said."""
-    told = run("purge", "--thread", "third", "--yes").stdout
-    assert told.startswith("スレッド third を完全に削除しました(")
+    output = run("purge", "--thread", "third", "--yes").stdout
+    assert output.startswith("スレッド third を完全に削除しました(")
     assert JAPANESE.encode() not in database.read_bytes()
     went = json.loads(run("purge", "--thread", "second", "--yes", "--json").stdout)
     assert {"schema_version", "thread_id", "checkpoints", "writes", "items"} == went.keys()
     assert went["checkpoints"] > 0
-    assert ["first"] == listed(run)
+    assert ["first"] == threads_of(run)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("typed", "code", "left"),
+    ("reply", "code", "threads_left"),
     [
         ("n", 1, ["third", "second", "first"]),
         ("y", 0, ["third", "second"]),
@@ -235,12 +236,12 @@ def test_purge(run: Run, database: Path) -> None:
     ids=["no", "yes", "japanese yes", "neither"],
 )
 def test_purge_asks_on_a_terminal(
-    run: Run, database: Path, typed: str, code: int, left: list[str]
+    run: Run, database: Path, reply: str, code: int, threads_left: list[str]
 ) -> None:
     """Nothing goes unless a person says so."""
     del database
     with Terminal("purge", "--thread", "first") as terminal:
         assert LISTS in " ".join(terminal.expect("[y/N]").split())
-        terminal.type(f"{typed}\r")
+        terminal.type(f"{reply}\r")
         assert code == terminal.wait()
-    assert left == listed(run, "--status", "active")
+    assert threads_left == threads_of(run, "--status", "active")

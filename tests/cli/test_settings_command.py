@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Run, found
+from tests.cli.conftest import Run, run_json
 from unsay.settings.settings import SECTIONS, Settings
 
 
@@ -13,7 +13,7 @@ def test_settings_name_their_source(run: Run, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("UNSAY_QUALITY_THRESHOLD", "0.9")
     with open("unsay.toml", "w", encoding="utf-8") as file:
         file.write('system_prompt = "Sei kurz."\njudging = "local"\n')
-    rows = {row["name"]: row for row in found(run, "settings", "--model", "m")["settings"]}
+    rows = {row["name"]: row for row in run_json(run, "settings", "--model", "m")["settings"]}
 
     expected = {
         "model": ("m", "argument"),
@@ -27,11 +27,11 @@ def test_settings_name_their_source(run: Run, monkeypatch: pytest.MonkeyPatch) -
     assert expected == {name: (rows[name]["value"], rows[name]["source"]) for name in expected}
     assert rows.keys() == Settings.model_fields.keys()
     assert "UNSAY_RECENTS" == rows["recents"]["variable"]
-    printed = run("settings", "--model", "m").stdout
-    assert '  argument     model = "m"\n' in printed
-    assert "  environment  max_rollbacks = 3\n" in printed
-    assert '  file         system_prompt = "Sei kurz."\n' in printed
-    assert len(Settings.model_fields) + len(SECTIONS) == len(printed.splitlines())
+    output = run("settings", "--model", "m").stdout
+    assert '  argument     model = "m"\n' in output
+    assert "  environment  max_rollbacks = 3\n" in output
+    assert '  file         system_prompt = "Sei kurz."\n' in output
+    assert len(Settings.model_fields) + len(SECTIONS) == len(output.splitlines())
 
 
 def test_settings_show_no_key(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,24 +29,30 @@ checkpoint --thread nope|say hello --thread \x07
 
 @pytest.mark.usefixtures("japanese")
 @pytest.mark.parametrize(
-    "typed", [each for line in WRONG.split("\n") for each in line.split("|") if each]
+    "command_line",
+    [
+        command_line
+        for line in WRONG.split("\n")
+        for command_line in line.split("|")
+        if command_line
+    ],
 )
-def test_errors_are_japanese(run: Run, typed: str) -> None:
+def test_errors_are_japanese(run: Run, command_line: str) -> None:
     """What a person meets first is not English: missing threads, files and keys."""
-    result = run(*typed.split())
+    result = run(*command_line.split())
     assert result.exit_code
     error = result.stderr.splitlines()[-1]
     assert is_japanese(error.removeprefix("unsay: "))
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"), [("tree", "timeline"), ("ls", "threads"), ("export", "timeline --json")]
+    ("word", "command"), [("tree", "timeline"), ("ls", "threads"), ("export", "timeline --json")]
 )
-def test_a_word_of_another_program_names_the_command(run: Run, word: str, meant: str) -> None:
+def test_a_word_of_another_program_names_the_command(run: Run, word: str, command: str) -> None:
     """Nothing runs: the error suggests what does the same, not what is spelled alike."""
     result = run(word)
     assert 2 == result.exit_code
-    assert f"No such command '{word}'. Did you mean '{meant}'?" in result.stderr
+    assert f"No such command '{word}'. Did you mean '{command}'?" in result.stderr
 
 
 @pytest.mark.usefixtures("japanese")
@@ -67,11 +73,17 @@ def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
     serve(ANSWERS)
     assert "スコア 0.90" in run("say", LISTS, "--thread", "t").stderr
     assert "ターン" in run("timeline").stdout
-    for typed in ("redo", "restore", "restore branch-x", "rollback nowhere", "rollback --turns 9"):
-        result = run(*typed.split())
+    for command_line in (
+        "redo",
+        "restore",
+        "restore branch-x",
+        "rollback nowhere",
+        "rollback --turns 9",
+    ):
+        result = run(*command_line.split())
         assert result.stderr.startswith("スレッド t\nunsay: ")
         assert is_japanese(result.stderr.split("unsay: ")[1])
-    for typed in (
+    for command_line in (
         "pin nope",
         "label =x",
         "replay --run run-x",
@@ -79,7 +91,7 @@ def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
         "fork --thread t",
         "fork nope",
     ):
-        assert is_japanese(run(*typed.split()).stderr.split("スレッド t\n")[-1])
+        assert is_japanese(run(*command_line.split()).stderr.split("スレッド t\n")[-1])
     assert "条件に合うイベントはありません。" in run("events", "--run", "x").stderr
     assert "/" not in run("compact").stdout
     assert "“" not in run("timeline", "--context", "1").stdout
@@ -92,11 +104,11 @@ def test_errors_of_a_thread_are_japanese(run: Run, serve: Serve) -> None:
 
 @pytest.mark.usefixtures("japanese")
 @pytest.mark.parametrize(
-    "typed", ["nosuch", "threads --limit 0", "say", "doctor", "settings", "--help"]
+    "command_line", ["nosuch", "threads --limit 0", "say", "doctor", "settings", "--help"]
 )
-def test_what_operators_read_is_english(run: Run, typed: str) -> None:
+def test_what_operators_read_is_english(run: Run, command_line: str) -> None:
     """Click's errors, the help, `doctor` and `settings` are in one language."""
-    result = run(*typed.split())
+    result = run(*command_line.split())
     assert not re.search("[ぁ-ん]", result.stdout + result.stderr)
 
 
@@ -142,9 +154,9 @@ def test_budgets_are_japanese(serve: Serve, run: Run, monkeypatch: pytest.Monkey
     """A used-up budget is named in the language of the question, in the decision and the error."""
     monkeypatch.setenv("UNSAY_SESSION_BUDGET_TOKENS", "10")
     serve({"京都": "京都は二日で十分です。"})
-    asked = run("chat", input="京都は何日必要ですか?\nいいえ\n").stderr
-    assert re.search(r"セッションの予算: 使用済み0、今回\d+、上限10トークン", asked)
+    errors = run("chat", input="京都は何日必要ですか?\nいいえ\n").stderr
+    assert re.search(r"セッションの予算: 使用済み0、今回\d+、上限10トークン", errors)
     monkeypatch.setenv("UNSAY_BUDGET_MODE", "hard")
     monkeypatch.setenv("UNSAY_LANGUAGE", "ja")
-    refused = run("say", "京都は何日必要ですか?").stderr
-    assert "モデルに質問していません: セッションの予算: 使用済み0" in refused
+    errors = run("say", "京都は何日必要ですか?").stderr
+    assert "モデルに質問していません: セッションの予算: 使用済み0" in errors

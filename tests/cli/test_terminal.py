@@ -31,14 +31,14 @@ def test_say_strikes_a_rejected_draft_out(serve: Serve) -> None:
     """The draft is seen, then struck out in its place, and the good answer follows."""
     serve(DRAFTS, SCORES)
     with Terminal("say", NESTED) as terminal:
-        seen = terminal.expect(STRUCK)
+        output = terminal.expect(STRUCK)
         struck = terminal.expect("rejected, score 0.10")
-        rest = terminal.expect("score 0.90")
+        next_output = terminal.expect("score 0.90")
         assert 0 == terminal.wait()
-    assert CARS[:40] in flat(seen)
-    assert seen.endswith("\x1b[2A\r\x1b[J")
+    assert CARS[:40] in flat(output)
+    assert output.endswith("\x1b[2A\r\x1b[J")
     assert CARS in flat(struck)
-    assert ON_NESTED in flat(rest)
+    assert ON_NESTED in flat(next_output)
 
 
 def test_an_answer_cannot_steer_the_terminal(serve: Serve) -> None:
@@ -47,11 +47,11 @@ def test_an_answer_cannot_steer_the_terminal(serve: Serve) -> None:
     with Terminal("chat", "--thread", "t") as terminal:
         terminal.expect(PROMPT)
         terminal.type(f"{LISTS}\r")
-        seen = terminal.expect("score 0.90")
+        output = terminal.expect("score 0.90")
         terminal.type("exit\r")
         assert 0 == terminal.wait()
-    assert "It is \ufffd[31mred\ufffd]0;title\ufffd, a list" in flat(seen)
-    assert "\x1b[31m" not in seen
+    assert "It is \ufffd[31mred\ufffd]0;title\ufffd, a list" in flat(output)
+    assert "\x1b[31m" not in output
 
 
 def test_an_opened_thread_names_the_files_of_a_question(serve: Serve) -> None:
@@ -65,12 +65,12 @@ def test_an_opened_thread_names_the_files_of_a_question(serve: Serve) -> None:
         terminal.type("exit\r")
         assert 0 == terminal.wait()
     with Terminal("chat", "--thread", "t") as terminal:
-        seen = terminal.expect("score 0.90")
+        output = terminal.expect("score 0.90")
         terminal.expect(PROMPT)
         terminal.type("exit\r")
         assert 0 == terminal.wait()
-    assert f"> {LISTS} [notes.txt]" in flat(seen)
-    assert "Notes on loops" not in seen
+    assert f"> {LISTS} [notes.txt]" in flat(output)
+    assert "Notes on loops" not in output
 
 
 def test_no_color_means_no_escape_codes(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def test_no_color_means_no_escape_codes(serve: Serve, monkeypatch: pytest.Monkey
     serve(DRAFTS, SCORES)
     monkeypatch.setenv("NO_COLOR", "1")
     with Terminal("say", NESTED) as terminal:
-        shown = terminal.expect("rejected, score 0.10") + terminal.expect("score 0.90")
+        output = terminal.expect("rejected, score 0.10") + terminal.expect("score 0.90")
         assert 0 == terminal.wait()
-    assert "\x1b" not in shown
+    assert "\x1b" not in output
 
 
 def test_a_draft_longer_than_the_screen_is_only_announced(serve: Serve) -> None:
@@ -97,9 +97,9 @@ def test_held_answers_are_printed_once(serve: Serve, monkeypatch: pytest.MonkeyP
     serve(DRAFTS, SCORES)
     monkeypatch.setenv("UNSAY_STREAM", "held")
     with Terminal("say", NESTED) as terminal:
-        shown = terminal.expect("score 0.90")
+        output = terminal.expect("score 0.90")
         assert 0 == terminal.wait()
-    assert (0, 1) == (flat(shown).count(CARS), flat(shown).count(ON_NESTED))
+    assert (0, 1) == (flat(output).count(CARS), flat(output).count(ON_NESTED))
 
 
 def test_chat_refills_the_prompt_after_an_undo(serve: Serve) -> None:
@@ -124,16 +124,17 @@ def test_chat_refills_the_prompt_after_an_undo(serve: Serve) -> None:
 def test_ctrl_c_ends_say_with_130(serve: Serve) -> None:
     """`say` stops, and says how to go on."""
     server = serve(ANSWERS)
-    asked, release = threading.Event(), threading.Event()
+    is_requested = threading.Event()
+    release = threading.Event()
 
     def hang(_: Asked) -> str:
-        asked.set()
+        is_requested.set()
         release.wait(60)
         return ON_LISTS
 
     server.script = hang
     with Terminal("say", LISTS, "--thread", "t") as terminal:
-        assert asked.wait(60)
+        assert is_requested.wait(60)
         terminal.type("\x03")
         terminal.expect("unsay say --thread t --resume` continues")
         release.set()
@@ -163,17 +164,19 @@ def test_a_dumb_terminal(serve: Serve) -> None:
     """Lines that come at once are one message, places are chosen by number, no escape codes."""
     server = serve(ANSWERS)
     with Terminal("chat", "--thread", "t", term="dumb") as terminal:
-        seen = terminal.expect("> ")
+        output = terminal.expect("> ")
         terminal.type(f"{LISTS}\nPlease explain.\n")
-        seen += terminal.expect("score 0.90") + terminal.expect("> ")
+        output += terminal.expect("score 0.90") + terminal.expect("> ")
         terminal.type("/rollback\n")
-        seen += terminal.expect("1. before turn 1")
-        seen += terminal.expect("Type a number and Enter; Enter alone cancels.")
-        seen += terminal.expect("> ")
+        output += terminal.expect("1. before turn 1")
+        output += terminal.expect("Type a number and Enter; Enter alone cancels.")
+        output += terminal.expect("> ")
         terminal.type("1\n")
-        seen += terminal.expect("Rolled back to the start")
-        seen += terminal.expect(f"removed question: “{LISTS}") + terminal.expect("> ")
+        output += terminal.expect("Rolled back to the start")
+        output += terminal.expect(f"removed question: “{LISTS}") + terminal.expect("> ")
         terminal.type("exit\n")
         assert 0 == terminal.wait()
-    assert [f"{LISTS}\nPlease explain."] == [each.question for each in server.asked_of("answerer")]
-    assert "\x1b" not in seen
+    assert [f"{LISTS}\nPlease explain."] == [
+        request.question for request in server.asked_of("answerer")
+    ]
+    assert "\x1b" not in output

@@ -9,8 +9,8 @@ from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED, ON_LISTS
 def test_a_turn_id_makes_a_message_one_turn(run: Run, serve: Serve) -> None:
     """Sent again, it prints the stored answer, and the model is not asked."""
     server = serve(ANSWERS)
-    sent = ("say", LISTS, "--thread", "t", "--turn-id", "order-1", "--json")
-    first, second = (json.loads(run(*sent).stdout) for _ in range(2))
+    command = ("say", LISTS, "--thread", "t", "--turn-id", "order-1", "--json")
+    first, second = (json.loads(run(*command).stdout) for _ in range(2))
 
     assert first == second
     assert (ON_LISTS, "order-1") == (first["text"], first["turn_id"])
@@ -47,12 +47,16 @@ def test_a_turn_id_needs_words_and_a_thread(run: Run, serve: Serve, args: tuple[
 def test_an_answer_is_handed_back(run: Run, serve: Serve) -> None:
     """The answer that an error showed is saved, and the model is not asked."""
     server = serve(ANSWERS)
-    sent = ("say", LISTS, "--thread", "t", "--turn-id", "order-1")
+    command = ("say", LISTS, "--thread", "t", "--turn-id", "order-1")
 
-    reply = json.loads(run(*sent, "--answer", "Lists are ordered.", "--json").stdout)
-    again = json.loads(run(*sent, "--json").stdout)
-    refused = run("say", LISTS, "--thread", "t", "--answer", "Lists are ordered.")
+    reply = json.loads(run(*command, "--answer", "Lists are ordered.", "--json").stdout)
+    second_reply = json.loads(run(*command, "--json").stdout)
+    result = run("say", LISTS, "--thread", "t", "--answer", "Lists are ordered.")
 
-    assert ("Lists are ordered.", "unscored", reply) == (reply["text"], reply["outcome"], again)
+    assert ("Lists are ordered.", "unscored", reply) == (
+        reply["text"],
+        reply["outcome"],
+        second_reply,
+    )
     assert [] == server.asked_of("answerer")
-    assert (2, True) == (refused.exit_code, "--answer needs --turn-id" in refused.stderr)
+    assert (2, True) == (result.exit_code, "--answer needs --turn-id" in result.stderr)

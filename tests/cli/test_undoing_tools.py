@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run, Serve, found
+from tests.cli.conftest import Run, Serve, run_json
 from tests.cli.terminal import PROMPT, Terminal
 from tests.http.openai_server import Asked
 from unsay.cli.run import load_tools
@@ -44,35 +44,35 @@ def enter(path: Path, *tools: str) -> None:
     """Have a conversation whose only turn calls a tool, which writes the file `calendar`."""
     call = {"name": "add", "args": {"day": "Monday"}}
     model = ScriptedChat(default=ToolCalls(calls=[call], then="It is on Monday."))
-    loaded = load_tools(tools[1:])
+    own_tools = load_tools(tools[1:])
     with Conversation.open(
-        path, thread="t", model=model, judge=ScriptedJudge(), tools=loaded
+        path, thread="t", model=model, judge=ScriptedJudge(), tools=own_tools
     ) as conversation:
         conversation.say(QUESTION)
 
 
 @pytest.fixture
-def entered(home: Path) -> None:
+def make_entry(home: Path) -> None:
     """The conversation of `enter` with a tool that does not ask first."""
     enter(home / "unsay.db", *write_tools("calendar_of_say"))
 
 
-@pytest.mark.usefixtures("entered")
-@pytest.mark.parametrize("move", MOVES, ids=[each[0] for each in MOVES])
+@pytest.mark.usefixtures("make_entry")
+@pytest.mark.parametrize("move", MOVES, ids=[move[0] for move in MOVES])
 def test_calls_of_a_named_tool_are_undone(run: Run, move: list[str]) -> None:
     """`undo`, `rollback` and `remove` undo what a tool did if the tool is named."""
     tools = write_tools("calendar_of_move")
-    moved = found(run, *move, "--thread", "t", *tools)
-    assert ["undone"] == [each["result"] for each in moved["report"]["outcomes"]]
+    answer = run_json(run, *move, "--thread", "t", *tools)
+    assert ["undone"] == [outcome["result"] for outcome in answer["report"]["outcomes"]]
     assert not Path("calendar").exists()
 
 
-@pytest.mark.usefixtures("entered")
+@pytest.mark.usefixtures("make_entry")
 def test_a_call_that_stayed_is_undone_later(run: Run) -> None:
     """Without its tool a call stays in effect; the screen says how to undo it."""
-    stayed = run("undo", "t")
-    assert "Not undone, still in effect: the entry on Monday" in stayed.stderr
-    assert "--tools MODULE:NAME" in stayed.stderr
+    result = run("undo", "t")
+    assert "Not undone, still in effect: the entry on Monday" in result.stderr
+    assert "--tools MODULE:NAME" in result.stderr
     assert Path("calendar").exists()
     run("redo", "t")
     undone = run("undo", "--thread", "t", *write_tools("calendar_of_later"))
@@ -80,24 +80,24 @@ def test_a_call_that_stayed_is_undone_later(run: Run) -> None:
     assert "--tools" not in undone.stderr
 
 
-@pytest.mark.usefixtures("entered")
+@pytest.mark.usefixtures("make_entry")
 def test_preview_with_tools(run: Run) -> None:
     """A preview knows the named tools, too."""
     preview = ["rollback", "--turns", "1", "--preview", "--thread", "t"]
     assert "--tools MODULE:NAME" in run(*preview).stderr
-    seen = run(*preview, *write_tools("calendar_of_preview"))
-    assert "cannot be undone" not in seen.output
-    assert "--tools" not in seen.stderr
+    result = run(*preview, *write_tools("calendar_of_preview"))
+    assert "cannot be undone" not in result.output
+    assert "--tools" not in result.stderr
 
 
 def test_a_tool_that_asks_first_needs_a_terminal(run: Run, home: Path) -> None:
     """Nobody can be asked through a pipe: nothing is changed, and the error says what to do."""
     tools = write_tools("calendar_of_pipe", confirm=True)
     enter(home / "unsay.db", *tools)
-    refused = run("undo", "--thread", "t", *tools)
-    assert (4, True) == (refused.exit_code, Path("calendar").exists())
-    assert "run the command on a terminal" in refused.stderr
-    assert 1 == len(found(run, "timeline", "t")["turns"])
+    result = run("undo", "--thread", "t", *tools)
+    assert (4, True) == (result.exit_code, Path("calendar").exists())
+    assert "run the command on a terminal" in result.stderr
+    assert 1 == len(run_json(run, "timeline", "t")["turns"])
 
 
 @pytest.mark.full
@@ -138,19 +138,23 @@ def test_a_confirmed_undo_gives_the_question_back(home: Path, serve: Serve) -> N
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("again", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"])
-def test_a_question_is_answered_again_with_tools(run: Run, serve: Serve, again: list[str]) -> None:
+@pytest.mark.parametrize(
+    "command", [["retry"], ["edit", "1", "And Tuesday?"]], ids=["retry", "edit"]
+)
+def test_a_question_is_answered_again_with_tools(
+    run: Run, serve: Serve, command: list[str]
+) -> None:
     """`retry` and `edit` offer the model the tools and the system prompt that are named."""
     server = serve({"Monday": "Yes.", "Tuesday": "No.", "another answer": "Perhaps."})
     tools = write_tools("calendar_of_again")
     run("say", "--thread", "t", "And Monday?", *tools)
     before = len(server.asked)
-    assert 0 == run(*again, "--thread", "t", *tools, "--system", "Be brief.").exit_code
-    asked = [each for each in server.asked[before:] if each.model == "answerer"]
-    assert ["add"] == _tools(asked[0])
-    assert "Be brief." in json.dumps(asked[0].body)
+    assert 0 == run(*command, "--thread", "t", *tools, "--system", "Be brief.").exit_code
+    requests = [request for request in server.asked[before:] if request.model == "answerer"]
+    assert ["add"] == _tools(requests[0])
+    assert "Be brief." in json.dumps(requests[0].body)
 
 
-def _tools(asked: Asked) -> list[str]:
-    names = [each["function"]["name"] for each in asked.body["tools"]]
-    return [each for each in names if each not in ("read_tool_result", "recall")]
+def _tools(request: Asked) -> list[str]:
+    names = [tool["function"]["name"] for tool in request.body["tools"]]
+    return [name for name in names if name not in ("read_tool_result", "recall")]

@@ -27,7 +27,10 @@ def test_lines(text: str, columns: int, expected: str) -> None:
     assert expected == wrapped(text, columns=columns)
 
 
-FAMILY, FLAG, THUMB, KEYCAP = "👨‍👩‍👧", "🇯🇵", "👍🏽", "1️⃣"
+FAMILY = "👨‍👩‍👧"
+FLAG = "🇯🇵"
+THUMB = "👍🏽"
+KEYCAP = "1️⃣"
 
 
 @pytest.mark.parametrize(
@@ -66,8 +69,8 @@ def test_cells(text: str, cells: int) -> None:
 def test_no_line_ends_within_what_is_drawn_as_one(text: str, expected: list[str]) -> None:
     """A family, a flag or a letter with its mark stays together, also in a stream of characters."""
     wrap = Wrap(columns=4)
-    streamed = "".join(map(wrap.feed, text)) + wrap.end()
-    assert expected == wrapped(text, columns=4).split("\n") == streamed.split("\n")
+    pieces = "".join(map(wrap.feed, text)) + wrap.end()
+    assert expected == wrapped(text, columns=4).split("\n") == pieces.split("\n")
 
 
 def test_a_shortened_line_keeps_to_its_cells() -> None:

@@ -30,13 +30,16 @@ class Tmux:
         self._size = ("-x", str(columns), "-y", str(lines))
         self._status = folder / f"{self._name}.status"
         # The server keeps the environment of its start, and sets TERM itself.
-        own = {"LANG": "C.UTF-8", "LANGCHAIN_OPENAI_TCP_KEEPALIVE": "0"}  # else it warns of proxies
-        given = {**os.environ, **own, **(environment or {})}
-        self._environment = {k: v for k, v in given.items() if k != "TMUX"}
+        defaults = {
+            "LANG": "C.UTF-8",
+            "LANGCHAIN_OPENAI_TCP_KEEPALIVE": "0",
+        }  # else it warns of proxies
+        variables = {**os.environ, **defaults, **(environment or {})}
+        self._environment = {k: v for k, v in variables.items() if k != "TMUX"}
         term = (environment or {}).get("TERM", "screen-256color")
         command = shlex.join([sys.executable, "-m", "unsay", *arguments])
-        ended = f"echo $? > {shlex.quote(str(self._status))}; tmux wait-for -S ended"
-        self._command = f"TERM={term} {command}; {ended}"
+        command_and_status = f"echo $? > {shlex.quote(str(self._status))}; tmux wait-for -S ended"
+        self._command = f"TERM={term} {command}; {command_and_status}"
         self._output = folder / f"{self._name}.output"
         self._changes = -1  # file descriptor of what the program writes to the screen
 
@@ -68,19 +71,21 @@ class Tmux:
         self._tmux("set-buffer", "--", text)
         self._tmux("paste-buffer", "-p")
 
-    def screen(self, *, scrolled: bool = False, colors: bool = False) -> str:
+    def screen(self, *, scrollback: bool = False, colors: bool = False) -> str:
         """Return what is on the screen, or also what scrolled away."""
-        more = [*(["-S", "-"] if scrolled else []), *(["-e"] if colors else [])]
-        return self._tmux("capture-pane", "-p", *more)
+        options = [*(["-S", "-"] if scrollback else []), *(["-e"] if colors else [])]
+        return self._tmux("capture-pane", "-p", *options)
 
-    def expect(self, text: str, *, gone: bool = False) -> str:
-        """Wait until a text is on the screen, or `gone` from it; return the screen.
+    def expect(self, text: str, *, is_absent: bool = False) -> str:
+        """Wait until a text is on the screen, or `is_absent` from it; return the screen.
 
         Raises `AssertionError` if that does not happen.
         """
-        while (text in (screen := self.screen())) is gone:
+        while (text in (screen := self.screen())) is is_absent:
             if not select([self._changes], [], [], PATIENCE_SECONDS)[0]:
-                raise AssertionError(f"{text!r} {'stays' if gone else 'is not shown'}:\n{screen}")
+                raise AssertionError(
+                    f"{text!r} {'stays' if is_absent else 'is not shown'}:\n{screen}"
+                )
             os.read(self._changes, 65_536)
         return screen
 
@@ -92,7 +97,7 @@ class Tmux:
     def _tmux(self, *arguments: str) -> str:
         tmux = shutil.which("tmux")
         assert tmux is not None, "install tmux"
-        done = subprocess.run(
+        process = subprocess.run(
             [tmux, "-L", self._name, *arguments],
             env=self._environment,
             capture_output=True,
@@ -100,4 +105,4 @@ class Tmux:
             check=False,
             timeout=PATIENCE_SECONDS,
         )
-        return done.stdout
+        return process.stdout
