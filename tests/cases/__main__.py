@@ -12,11 +12,12 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m tests.cases PATH…", file=sys.stderr)
         return 2
     passed = failed = 0
-    for case in read_cases(Path(each) for each in arguments):
-        why = failure(case)
-        passed, failed = passed + (why is None), failed + (why is not None)
-        if why is not None:
-            print(f"{case['id']}: {why}")
+    for case in read_cases(Path(path) for path in arguments):
+        problem = failure(case)
+        passed = passed + (problem is None)
+        failed = failed + (problem is not None)
+        if problem is not None:
+            print(f"{case['id']}: {problem}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

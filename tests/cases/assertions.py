@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.cases.budgets import APPROVAL_CLAIMS, BUDGET_CLAIMS
-from tests.cases.seen import Seen
+from tests.cases.observation import Observation
 from tests.cases.sessions import SESSION_CLAIMS
 from tests.cases.snapshots import FIELD_CLAIMS, SNAPSHOT_CLAIMS
 from tests.cases.stores import STORE_CLAIMS, VERSION_CLAIMS
@@ -30,8 +30,8 @@ def _call_texts(world: World, claim: Claim) -> list[str]:
 
 def _users(world: World, call: int) -> list[str]:
     """The user's own words; a retry's hints stand behind them in the same message."""
-    said = [question_of([message]) for message in world.model_inputs[call - 1]]
-    return [words for words in said if words]
+    questions = [question_of([message]) for message in world.model_inputs[call - 1]]
+    return [question for question in questions if question]
 
 
 def _values(world: World, value: str) -> list[str]:
@@ -60,15 +60,17 @@ def _rolled_back_event(world: World) -> bool:
 
 def _no_late_system(world: World, index: int) -> bool:
     lists = [world.messages(), *world.model_inputs]
-    return not any(m.type == "system" for each in lists for m in each[index + 1 :])
+    return not any(m.type == "system" for messages in lists for m in messages[index + 1 :])
 
 
-def _is_verdict(seen: Seen, value: float | None) -> bool:
+def _is_verdict(observation: Observation, value: float | None) -> bool:
     """Return whether the last answer, or a judge's reply, has this score; `None` is unscored."""
-    score, outcome = seen.value, None
-    if seen.world is not None:
-        annotation = annotation_of(_last_answer(seen.world))
-        score, outcome = annotation.get("score"), annotation.get("outcome")
+    score = observation.value
+    outcome = None
+    if observation.world is not None:
+        annotation = annotation_of(_last_answer(observation.world))
+        score = annotation.get("score")
+        outcome = annotation.get("outcome")
     if value is None:
         return score is None and outcome in (None, "unscored")
     return isinstance(score, float | int) and math.isclose(score, value, abs_tol=1e-9)
@@ -80,30 +82,34 @@ def _is_gone(world: World, claim: Claim) -> bool:
     if value is None:
         raise NotBoundError("original_value_gone without a value")
     with world.open() as conversation:
-        stored = [*map(repr, conversation.messages()), *map(repr, recorded(conversation).events())]
-    sent = [text_of(message) for call in world.model_inputs for message in call]
-    requests = [*sent, *world.judge_inputs, *world.summarizer_inputs]
+        stored_texts = [
+            *map(repr, conversation.messages()),
+            *map(repr, recorded(conversation).events()),
+        ]
+    texts_sent = [text_of(message) for call in world.model_inputs for message in call]
+    requests = [*texts_sent, *world.judge_inputs, *world.summarizer_inputs]
     files = [path.read_bytes() for path in world.folder.iterdir() if path.is_file()]
-    is_in_text = any(value in text for text in [*stored, repr(world.state()), *requests])
+    is_in_text = any(value in text for text in [*stored_texts, repr(world.state()), *requests])
     return not is_in_text and not any(value.encode() in content for content in files)
 
 
-def _is_reported(seen: Seen) -> bool:
+def _is_reported(observation: Observation) -> bool:
     """Return whether the caller learned that a save failed, from an error of the storage."""
-    errors, error = [], seen.error
+    errors = []
+    error = observation.error
     while error is not None:
         errors.append(error)
         error = error.__cause__ or error.__context__
-    return any(isinstance(each, StorageError | sqlite3.Error | OSError) for each in errors)
+    return any(isinstance(failure, StorageError | sqlite3.Error | OSError) for failure in errors)
 
 
-ERROR_CLAIMS: dict[str, Callable[[Seen, Claim], bool]] = {
+ERROR_CLAIMS: dict[str, Callable[[Observation, Claim], bool]] = {
     "answer_available_to_caller": lambda s, c: (s.state or {}).get("answer_available", False),
     "persistence_error_reported": lambda s, c: _is_reported(s),
 }
 """Claims about a turn that may end with an error, although a case names none."""
 
-CALL_CLAIMS: dict[str, Callable[[Seen, Claim], bool]] = {
+CALL_CLAIMS: dict[str, Callable[[Observation, Claim], bool]] = {
     **ERROR_CLAIMS,
     "model_calls_eq": lambda s, c: s.model_calls == c["value"],
     "model_was_called": lambda s, c: bool(s.model_calls),
@@ -121,7 +127,7 @@ CLAIMS: dict[str, Callable[[World, Claim], bool]] = {
     "final_messages_roles": lambda w, c: _roles(w) == c["value"],
     "flag": lambda w, c: (annotation_of(_last_answer(w)).get("flag") == c["name"]) == c["value"],
     "judge_input_contains": lambda w, c: any(
-        all(value in asked for value in c["values"]) for asked in w.judge_inputs
+        all(value in request for value in c["values"]) for request in w.judge_inputs
     ),
     "live_len_eq": lambda w, c: len(w.messages()) == c["value"],
     "model_calls_le": lambda w, c: len(w.model_inputs) <= c["value"],
@@ -153,25 +159,25 @@ VALUE_CLAIMS: dict[str, Callable[[Any, Claim], bool]] = {
 """Claims about the value that an operation returned."""
 
 
-def holds(claim: Claim, seen: Seen) -> bool:
+def holds(claim: Claim, observation: Observation) -> bool:
     """Return whether an assertion of a case is true.
 
     Raises:
         NotBoundError: No binding knows it for this operation.
     """
     name = claim["op"]
-    if name == "thread_not_contains" and seen.worlds is not None:
-        return _never_in(seen.worlds[claim["thread"]], claim["value"])
+    if name == "thread_not_contains" and observation.worlds is not None:
+        return _never_in(observation.worlds[claim["thread"]], claim["value"])
     tables: list[tuple[Mapping[str, Callable[[Any, Claim], bool]], Any]] = [
-        (CALL_CLAIMS, seen),
-        (VALUE_CLAIMS, seen.value),
+        (CALL_CLAIMS, observation),
+        (VALUE_CLAIMS, observation.value),
     ]
-    if seen.state is not None:
-        tables.append(({**FIELD_CLAIMS, **APPROVAL_CLAIMS, **STRATEGY_CLAIMS}, seen))
-    if seen.messages is not None:
-        tables.append((MESSAGE_CLAIMS, seen.messages))
-    if seen.world is not None:
-        tables.append((CLAIMS, seen.world))
+    if observation.state is not None:
+        tables.append(({**FIELD_CLAIMS, **APPROVAL_CLAIMS, **STRATEGY_CLAIMS}, observation))
+    if observation.messages is not None:
+        tables.append((MESSAGE_CLAIMS, observation.messages))
+    if observation.world is not None:
+        tables.append((CLAIMS, observation.world))
     for claims, subject in tables:
         if name in claims:
             return claims[name](subject, claim)
@@ -180,6 +186,6 @@ def holds(claim: Claim, seen: Seen) -> bool:
 
 def _never_in(world: World, value: str) -> bool:
     """Return whether a thread has a value neither in its transcript nor in a request."""
-    sent = [text_of(message) for call in world.model_inputs for message in call]
-    stored = [text_of(message) for message in world.messages()]
-    return not any(value in text for text in [*sent, *world.judge_inputs, *stored])
+    texts_sent = [text_of(message) for call in world.model_inputs for message in call]
+    stored_texts = [text_of(message) for message in world.messages()]
+    return not any(value in text for text in [*texts_sent, *world.judge_inputs, *stored_texts])

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.store.memory import InMemoryStore
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError
 from unsay.budget.accounts import (
     LAYERS,
@@ -60,14 +60,14 @@ PRESSING = {
 }
 
 
-def _only(values: Mapping[str, Any], known: set[str]) -> None:
-    if unknown := set(values) - known:
+def _check_names(values: Mapping[str, Any], known_names: set[str]) -> None:
+    if unknown := set(values) - known_names:
         raise NotBoundError(f"{sorted(unknown)}")
 
 
 def _limits(params: Mapping[str, Any]) -> Limits:
     """A hard limit goes before an approval, as in the ancestor."""
-    _only(params, LIMITING | PRESSING)
+    _check_names(params, LIMITING | PRESSING)
     asks = "ask" if params.get("require_approval") else "soft"
     return Limits(
         **{layer: Limit(tokens=params.get(f"{layer}_budget")) for layer in LAYERS},
@@ -83,57 +83,62 @@ def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
     where the first of them was.
     """
     ends = [params[name] for name in sorted(PRESSING) if "max" in name and name in params]
-    most = ends[0] if ends else BACKPRESSURE[-1][1]
-    first_longest = next((share for share, delay in BACKPRESSURE if delay >= most), 1.0)
-    steps = [*((share, ms) for share, ms in BACKPRESSURE if ms < most), (first_longest, most)]
+    longest = ends[0] if ends else BACKPRESSURE[-1][1]
+    first_longest = next((share for share, delay in BACKPRESSURE if delay >= longest), 1.0)
+    steps = [*((share, ms) for share, ms in BACKPRESSURE if ms < longest), (first_longest, longest)]
     threshold = params.get("backpressure_threshold", params.get("threshold"))
     if threshold is not None:
-        later = [(share, ms) for share, ms in steps if share > threshold]
-        steps = [(threshold, delay_ms(threshold, steps) or steps[0][1]), *later]
+        later_steps = [(share, ms) for share, ms in steps if share > threshold]
+        steps = [(threshold, delay_ms(threshold, steps) or steps[0][1]), *later_steps]
     return load_settings({"backpressure": steps}).backpressure
 
 
-def _usage_account(given: Mapping[str, Any]) -> UsageAccount:
+def _usage_account(inputs: Mapping[str, Any]) -> UsageAccount:
     """A book in which the layers have used what the case says."""
     book = new_usage_account()
-    used = {layer: given.get(f"{layer}_used", 0) for layer in LAYERS}
-    inner = min(used["agent"], used["task"]) if "agent_used" in given else used["task"]
-    booked = [
+    usage_by_layer = {layer: inputs.get(f"{layer}_used", 0) for layer in LAYERS}
+    inner = (
+        min(usage_by_layer["agent"], usage_by_layer["task"])
+        if "agent_used" in inputs
+        else usage_by_layer["task"]
+    )
+    charges = [
         (inner, PLACE),
-        (used["task"] - inner, AccountKey(task_id=PLACE.task_id, agent_id="other")),
-        (max(0, used["session"] - used["task"]), AccountKey(task_id="earlier")),
+        (usage_by_layer["task"] - inner, AccountKey(task_id=PLACE.task_id, agent_id="other")),
+        (max(0, usage_by_layer["session"] - usage_by_layer["task"]), AccountKey(task_id="earlier")),
     ]
-    for number, (tokens, place) in enumerate(booked):
-        book = settle(book, Amount(tokens=tokens), key=f"{number}", place=place)
+    for number, (tokens, account_key) in enumerate(charges):
+        book = settle(book, Amount(tokens=tokens), key=f"{number}", place=account_key)
     return book
 
 
-def _state(found: Check, params: Mapping[str, Any]) -> dict[str, Any]:
+def _state(verdict: Check, params: Mapping[str, Any]) -> dict[str, Any]:
     steps = _steps(params)
     return {
-        "can_proceed": found.outcome != "refused",
-        "require_approval": found.outcome == "ask",
-        "backpressure_active": delay_ms(found.usage, steps) > 0,
-        "delay_ms": delay_ms(found.usage, steps),
-        "backpressure_delay_ms": delay_ms(found.usage, steps),
-        "pressure_level": pressure(found.usage),
-        "budget_pressure": pressure(found.usage),
-        "warnings": len(found.warnings),
-        "exceeded": [gauge.layer for gauge in found.exceeded],
+        "can_proceed": verdict.outcome != "refused",
+        "require_approval": verdict.outcome == "ask",
+        "backpressure_active": delay_ms(verdict.usage, steps) > 0,
+        "delay_ms": delay_ms(verdict.usage, steps),
+        "backpressure_delay_ms": delay_ms(verdict.usage, steps),
+        "pressure_level": pressure(verdict.usage),
+        "budget_pressure": pressure(verdict.usage),
+        "warnings": len(verdict.warnings),
+        "exceeded": [gauge.layer for gauge in verdict.exceeded],
     }
 
 
-def budget_check(case: Case, folder: Path) -> Seen:
+def budget_check(case: Case, folder: Path) -> Observation:
     """Check whether a call has room, and how long it would wait."""
-    given, params = case["given"], case["params"]
-    _only(given, {*(f"{layer}_used" for layer in LAYERS), "estimated"})
-    amount = Amount(tokens=given.get("estimated", 0))
-    found = check(_usage_account(given), _limits(params), amount, place=PLACE)
-    state = _state(found, params)
+    inputs = case["given"]
+    params = case["params"]
+    _check_names(inputs, {*(f"{layer}_used" for layer in LAYERS), "estimated"})
+    amount = Amount(tokens=inputs.get("estimated", 0))
+    verdict = check(_usage_account(inputs), _limits(params), amount, place=PLACE)
+    state = _state(verdict, params)
     claims = case["expected"].get("assertions", ())
     if any(claim["op"] in APPROVAL_CLAIMS for claim in claims):
-        state["interrupted"] = found.outcome == "ask" and _waits_for_approval(case, folder)
-    return Seen(value=found, state=state)
+        state["interrupted"] = verdict.outcome == "ask" and _waits_for_approval(case, folder)
+    return Observation(value=verdict, state=state)
 
 
 def _waits_for_approval(case: Case, folder: Path) -> bool:
@@ -141,8 +146,9 @@ def _waits_for_approval(case: Case, folder: Path) -> bool:
 
     Its first turn uses what the case says; the second must reach the model only after approval.
     """
-    given, params = case["given"], case["params"]
-    used = max(given.get(f"{layer}_used", 0) for layer in LAYERS)
+    inputs = case["given"]
+    params = case["params"]
+    usage_by_layer = max(inputs.get(f"{layer}_used", 0) for layer in LAYERS)
     budgets = {
         f"{layer}_budget_tokens": params[f"{layer}_budget"]
         for layer in LAYERS
@@ -152,30 +158,34 @@ def _waits_for_approval(case: Case, folder: Path) -> bool:
 
     def model(messages: list[BaseMessage]) -> AIMessage:
         calls.append(messages)
-        usage = UsageMetadata(input_tokens=used, output_tokens=0, total_tokens=used)
+        usage = UsageMetadata(
+            input_tokens=usage_by_layer, output_tokens=0, total_tokens=usage_by_layer
+        )
         return AIMessage(f"This is answer {len(calls)}.", usage_metadata=usage)
 
     options: Any = {"thread": "case", "model": model, "judge": lambda _: 0.9}
-    fixed = {"judging": "off", "backpressure": ()}
-    if used:
-        with Conversation.open(folder / "case.db", settings=fixed, **options) as conversation:
+    fixed_settings = {"judging": "off", "backpressure": ()}
+    if usage_by_layer:
+        with Conversation.open(
+            folder / "case.db", settings=fixed_settings, **options
+        ) as conversation:
             conversation.say("The first question.")
     before = len(calls)
-    settings = {**budgets, **fixed, "budget_mode": "ask"}
+    settings = {**budgets, **fixed_settings, "budget_mode": "ask"}
     with Conversation.open(folder / "case.db", settings=settings, **options) as conversation:
-        asked = conversation.say("word " * given.get("estimated", 0))
-        is_waiting = asked.kind == "decision" and len(calls) == before
+        reply = conversation.say("word " * inputs.get("estimated", 0))
+        is_waiting = reply.kind == "decision" and len(calls) == before
         return is_waiting and bool(conversation.resume("approve").text) and len(calls) > before
 
 
-def _amount(given: Mapping[str, Any]) -> tuple[Usage, Amount]:
-    _only(given["usage"], set(KINDS))
-    usage = Usage(**{KINDS[name]: count for name, count in given["usage"].items()})
-    prices = given.get("prices")
+def _amount(inputs: Mapping[str, Any]) -> tuple[Usage, Amount]:
+    _check_names(inputs["usage"], set(KINDS))
+    usage = Usage(**{KINDS[name]: count for name, count in inputs["usage"].items()})
+    prices = inputs.get("prices")
     return usage, amount_of(usage, None if prices is None else Prices(**prices))
 
 
-def _recorded(book: UsageAccount, usage: Usage) -> dict[str, Any]:
+def _totals(book: UsageAccount, usage: Usage) -> dict[str, Any]:
     return {
         "total_tokens": usage.input + usage.output,
         **{f"{layer}_used": account_of(book, layer, PLACE)["tokens"] for layer in LAYERS},
@@ -183,38 +193,39 @@ def _recorded(book: UsageAccount, usage: Usage) -> dict[str, Any]:
     }
 
 
-def transcript(case: Case, folder: Path) -> Seen:
+def transcript(case: Case, folder: Path) -> Observation:
     """A call's usage, booked."""
-    return _booked(case, folder, times=1)
+    return _charge(case, folder, times=1)
 
 
-def record_twice(case: Case, folder: Path) -> Seen:
+def record_twice(case: Case, folder: Path) -> Observation:
     """A call's usage, booked twice under one key."""
-    return _booked(case, folder, times=2)
+    return _charge(case, folder, times=2)
 
 
-def _booked(case: Case, folder: Path, *, times: int) -> Seen:
+def _charge(case: Case, folder: Path, *, times: int) -> Observation:
     del folder
     usage, amount = _amount(case["given"])
-    store, key = InMemoryStore(), case["given"].get("idempotency_key", "key")
+    store = InMemoryStore()
+    key = case["given"].get("idempotency_key", "key")
     save_usage_account(store, "t", _usage_account(case["given"])).blocking()
     account = ThreadAccount(store, "t", wait_seconds=60)
     for _ in range(times):
         drive(account.settle(amount, key=key, place=PLACE))
-    return Seen(state=_recorded(drive(account.read()), usage))
+    return Observation(state=_totals(drive(account.read()), usage))
 
 
-def record_retry_after_store_failure(case: Case, folder: Path) -> Seen:
+def record_retry_after_store_failure(case: Case, folder: Path) -> Observation:
     """A call's usage, booked again under the same key after the store failed."""
     del folder
     usage, amount = _amount(case["given"])
     script = list(case["given"]["store"])
 
     class Scripted(InMemoryStore):
-        def put(self, *args: Any, **more: Any) -> None:
+        def put(self, *args: Any, **options: Any) -> None:
             if script.pop(0) == "raises":
                 raise ConnectionError("the store is down")
-            super().put(*args, **more)
+            super().put(*args, **options)
 
     store = Scripted()
     account = ThreadAccount(store, "t", wait_seconds=60)
@@ -224,104 +235,115 @@ def record_retry_after_store_failure(case: Case, folder: Path) -> Seen:
         except ConnectionError:
             assert answer == "raises"
     rows = store.search(("unsay", "budgets"))
-    kept = drive(load_usage_account(store, "t"))
-    return Seen(state={**_recorded(kept, usage), "stored_rows": len(rows)})
+    stored_account = drive(load_usage_account(store, "t"))
+    return Observation(state={**_totals(stored_account, usage), "stored_rows": len(rows)})
 
 
-def concurrent_reserve(case: Case, folder: Path) -> Seen:
+def concurrent_reserve(case: Case, folder: Path) -> Observation:
     """How many of some calls, made by threads at one instant, are granted."""
     del folder
-    given = case["given"]
-    account, start = ThreadAccount(None, "t", wait_seconds=60), Barrier(given["parallel"])
+    inputs = case["given"]
+    account = ThreadAccount(None, "t", wait_seconds=60)
+    start = Barrier(inputs["parallel"])
     limits = _limits(case["params"])
 
     def call(number: int) -> bool:
         start.wait()
         try:
-            amount = Amount(tokens=given["estimated"])
+            amount = Amount(tokens=inputs["estimated"])
             grant = drive(account.reserve(limits, amount, key=f"call-{number}", place=PLACE))
         except BudgetExceededError:
             return False
         return grant.check.outcome == "granted"
 
-    with ThreadPoolExecutor(given["parallel"]) as pool:
-        granted = sum(pool.map(call, range(given["parallel"])))
-    return Seen(value=granted, state={"granted": granted})
+    with ThreadPoolExecutor(inputs["parallel"]) as pool:
+        grants = sum(pool.map(call, range(inputs["parallel"])))
+    return Observation(value=grants, state={"granted": grants})
 
 
-def two_tasks(case: Case, folder: Path) -> Seen:
+def two_tasks(case: Case, folder: Path) -> Observation:
     """Tasks of one session after another: each uses tokens, or asks whether it may."""
     del folder
-    limits, book, found = _limits(case["params"]), new_usage_account(), None
+    limits = _limits(case["params"])
+    book = new_usage_account()
+    verdict = None
     for number, task in enumerate(case["given"]["tasks"]):
-        place = AccountKey(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
+        account_key = AccountKey(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
         if "estimated" in task:
-            found = check(book, limits, Amount(tokens=task["estimated"]), place=place)
-        used = Amount(tokens=task.get("use", 0))
-        book = settle(book, used, key=f"{number}", place=place)
-    if found is None:
+            verdict = check(book, limits, Amount(tokens=task["estimated"]), place=account_key)
+        amount = Amount(tokens=task.get("use", 0))
+        book = settle(book, amount, key=f"{number}", place=account_key)
+    if verdict is None:
         raise NotBoundError("tasks none of which asks")
-    return Seen(value=found, state=_state(found, case["params"]))
+    return Observation(value=verdict, state=_state(verdict, case["params"]))
 
 
-def delay(case: Case, folder: Path) -> Seen:
+def delay(case: Case, folder: Path) -> Observation:
     """How long a call waits."""
     del folder
-    _only(case["params"], LIMITING | PRESSING)
-    return Seen(value=delay_ms(case["given"]["usage"], _steps(case["params"])))
+    _check_names(case["params"], LIMITING | PRESSING)
+    return Observation(value=delay_ms(case["given"]["usage"], _steps(case["params"])))
 
 
-def pressure_level(case: Case, folder: Path) -> Seen:
+def pressure_level(case: Case, folder: Path) -> Observation:
     """How close a budget is to its end: a share, or what is used of the limits."""
     del folder
     if "usage" in case["given"]:
-        return Seen(value=pressure(case["given"]["usage"]))
-    found = check(_usage_account(case["given"]), _limits(case["params"]), Amount(), place=PLACE)
-    return Seen(value=pressure(found.usage))
+        return Observation(value=pressure(case["given"]["usage"]))
+    verdict = check(_usage_account(case["given"]), _limits(case["params"]), Amount(), place=PLACE)
+    return Observation(value=pressure(verdict.usage))
 
 
-def allocate(case: Case, folder: Path) -> Seen:
+def allocate(case: Case, folder: Path) -> Observation:
     """What each of some priorities gets."""
     del folder
     table = case["params"].get("multipliers", PRIORITIES)
     base = case["given"]["base"]
-    return Seen(value=[allotment(base, each, table) for each in case["given"]["priorities"]])
+    return Observation(
+        value=[allotment(base, priority, table) for priority in case["given"]["priorities"]]
+    )
 
 
-def circuit_sequence(case: Case, folder: Path) -> Seen:
+def circuit_sequence(case: Case, folder: Path) -> Observation:
     """What a circuit says, step by step."""
     del folder
     params = case["params"]
-    _only(params, {"failure_threshold", "reset_timeout_s", "half_open_requests"})
+    _check_names(params, {"failure_threshold", "reset_timeout_s", "half_open_requests"})
     policy = CircuitPolicy(
         failures=params["failure_threshold"],
         reset_seconds=params["reset_timeout_s"],
         probes=params["half_open_requests"],
     )
-    circuit, now, said = Circuit(policy=policy), 0.0, list[Any]()
+    circuit = Circuit(policy=policy)
+    seconds_now = 0.0
+    answers = list[Any]()
     for step in case["given"]["steps"]:
         word, _, seconds = step.partition(" ")
         if word == "wait":
-            now += float(seconds)
+            seconds_now += float(seconds)
         elif word == "check":
-            admitted = circuit.admit(now)
-            circuit = admitted or circuit
-            said.append(admitted is not None)
+            trial = circuit.admit(seconds_now)
+            circuit = trial or circuit
+            answers.append(trial is not None)
         elif word == "state":
-            said.append(circuit.state(now))
+            answers.append(circuit.state(seconds_now))
         elif word in ("fail", "success"):
-            circuit = circuit.failed(now) if word == "fail" else circuit.succeeded(now)
+            circuit = (
+                circuit.failed(seconds_now) if word == "fail" else circuit.succeeded(seconds_now)
+            )
         else:
             raise NotBoundError(f"step {step!r}")
-    return Seen(value=said)
+    return Observation(value=answers)
 
 
-def _has_warning(seen: Any) -> bool:
-    return isinstance(seen, Check) and bool(seen.warnings)
+def _has_warning(value: Any) -> bool:
+    return isinstance(value, Check) and bool(value.warnings)
 
 
-APPROVAL_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
-    "execution_interrupted_until_approved": lambda seen, claim: (seen.state or {})["interrupted"],
+APPROVAL_CLAIMS: dict[str, Callable[[Observation, Case], bool]] = {
+    "execution_interrupted_until_approved": lambda observation, claim: (observation.state or {})[
+        "interrupted"
+    ],
 }
 """Claims about a call that a person must approve."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import chdir, contextmanager
 from pathlib import Path
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError
 from unsay.settings.settings import context_of, load_settings
 
@@ -23,8 +23,8 @@ FIELDS = {"history_window_size": "window_messages", "use_case_preset": "preset"}
 @contextmanager
 def _environment(folder: Path, values: Mapping[str, str]) -> Iterator[None]:
     """Set these variables and no other of unsay's, in an empty folder."""
-    kept = dict(os.environ)
-    for name in kept:
+    variables = dict(os.environ)
+    for name in variables:
         if name.startswith("UNSAY_"):
             del os.environ[name]
     os.environ.update(values)
@@ -33,13 +33,14 @@ def _environment(folder: Path, values: Mapping[str, str]) -> Iterator[None]:
             yield
     finally:
         os.environ.clear()
-        os.environ.update(kept)
+        os.environ.update(variables)
 
 
-def history_window(case: Case, folder: Path) -> Seen:
+def history_window(case: Case, folder: Path) -> Observation:
     """Return the number of messages in a run's window."""
-    given = case["given"]
-    request, variables = dict(given.get("request", {})), {**SHIPPED, **given.get("env", {})}
+    inputs = case["given"]
+    request = dict(inputs.get("request", {}))
+    variables = {**SHIPPED, **inputs.get("env", {})}
     if unknown := set(request) - set(FIELDS) | set(variables) - {
         *SHIPPED,
     }:
@@ -49,7 +50,7 @@ def history_window(case: Case, folder: Path) -> Seen:
     values["UNSAY_WINDOW_MESSAGES"] = variables["HISTORY_WINDOW_MESSAGES"]
     with _environment(folder, values):
         context = context_of({FIELDS[name]: value for name, value in request.items()})
-        return Seen(value=load_settings().for_run(context).window_messages)
+        return Observation(value=load_settings().for_run(context).window_messages)
 
 
 OPERATIONS: dict[str, Operation] = {"config.history_window": history_window}

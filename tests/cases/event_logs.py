@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import convert_to_messages
 from langgraph.store.memory import InMemoryStore
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError
 from unsay.effects import drive
 from unsay.events.event_builder import EventBuilder
@@ -21,26 +21,26 @@ AT = "2026-01-01T00:00:00+00:00"
 RUN = "run-1"
 
 
-def _params(case: Case, *known: str) -> dict[str, Any]:
-    if unknown := set(case["params"]) - set(known):
+def _params(case: Case, *known_names: str) -> dict[str, Any]:
+    if unknown := set(case["params"]) - set(known_names):
         raise NotBoundError(f"params {sorted(unknown)}")
     return dict(case["params"])
 
 
-def transcript(case: Case, folder: Path) -> Seen:
+def transcript(case: Case, folder: Path) -> Observation:
     """Record events one by one, and results that follow each other in one call."""
     del folder
     _params(case)
     numbers = count(1)
     event_log = EventBuilder(thread_id="case", now=lambda: AT, new_id=lambda: f"m{next(numbers)}")
     events = case["given"]["events"]
-    for kind, group in groupby(events, key=lambda each: each["type"]):
+    for kind, group in groupby(events, key=lambda event: event["type"]):
         if kind == "tool_result":
-            event_log.results([{k: v for k, v in each.items() if k != "type"} for each in group])
+            event_log.results([{k: v for k, v in event.items() if k != "type"} for event in group])
         else:
             for event in group:
                 _tell(event_log, event)
-    return Seen(messages=event_log.messages())
+    return Observation(messages=event_log.messages())
 
 
 def _tell(event_log: EventBuilder, event: Case) -> None:
@@ -62,19 +62,21 @@ def _tell(event_log: EventBuilder, event: Case) -> None:
             raise NotBoundError(f"event {kind!r}")
 
 
-def replayed(case: Case, folder: Path) -> Seen:
+def replay_log(case: Case, folder: Path) -> Observation:
     """The messages that some events lead to."""
     del folder
     limit = _params(case, "max_tool_result_bytes").get("max_tool_result_bytes")
-    return Seen(messages=replay(case["given"]["events"], max_tool_result_bytes=limit).messages)
+    return Observation(
+        messages=replay(case["given"]["events"], max_tool_result_bytes=limit).messages
+    )
 
 
-def replayed_deltas(case: Case, folder: Path) -> Seen:
+def replayed_deltas(case: Case, folder: Path) -> Observation:
     """The messages of a run that was logged as lists of messages."""
     del folder
     _params(case)
-    events = distinct(each for delta in case["given"]["deltas"] for each in _of_delta(delta))
-    return Seen(messages=replay(events, run_id=RUN).messages)
+    events = distinct(event for delta in case["given"]["deltas"] for event in _of_delta(delta))
+    return Observation(messages=replay(events, run_id=RUN).messages)
 
 
 def _of_delta(delta: Case) -> Iterator[Event]:
@@ -86,69 +88,72 @@ def _of_delta(delta: Case) -> Iterator[Event]:
         yield from stamped(split_message(message), stamp)
 
 
-def _event(given: Case) -> Event:
-    run = given.get("run_id", RUN)
+def _event(inputs: Case) -> Event:
+    run = inputs.get("run_id", RUN)
     return make_event(
         "planner_note",
-        given.get("payload", {}),
+        inputs.get("payload", {}),
         stamp=Stamp(thread_id="case", at=AT, run_id=run),
-        event_id=f"{run}/{given['event_key']}",
+        event_id=f"{run}/{inputs['event_key']}",
     )
 
 
 def _append(events: Sequence[Event]) -> tuple[list[bool], list[Event]]:
     """Whether each event was new, and the log afterwards."""
-    store, head, inserted = InMemoryStore(), EMPTY, []
+    store = InMemoryStore()
+    head = EMPTY
+    insertions = []
     for event in events:
-        appended = drive(append(store, "case", head, event))
-        head = appended.head
-        inserted.append(appended.inserted)
-    return inserted, drive(read_events(store, "case", head))
+        result = drive(append(store, "case", head, event))
+        head = result.head
+        insertions.append(result.inserted)
+    return insertions, drive(read_events(store, "case", head))
 
 
-def append_twice_same(case: Case, folder: Path) -> Seen:
+def append_twice_same(case: Case, folder: Path) -> Observation:
     """One event, appended twice."""
     del folder
     _params(case)
-    inserted, log = _append([_event(case["given"]["event"])] * 2)
-    return Seen(state={"inserted": inserted, "events": len(log)})
+    insertions, log = _append([_event(case["given"]["event"])] * 2)
+    return Observation(state={"inserted": insertions, "events": len(log)})
 
 
-def append_events(case: Case, folder: Path) -> Seen:
+def append_events(case: Case, folder: Path) -> Observation:
     """Events, appended in turn."""
     del folder
     _params(case)
-    inserted, log = _append([_event(each) for each in case["given"]["events"]])
-    return Seen(state={"inserted": inserted, "events": len(log)})
+    insertions, log = _append([_event(event) for event in case["given"]["events"]])
+    return Observation(state={"inserted": insertions, "events": len(log)})
 
 
-def page(case: Case, folder: Path) -> Seen:
+def page(case: Case, folder: Path) -> Observation:
     """A log of numbered events, read page by page."""
     del folder
     limit = _params(case, "limit")["limit"]
     numbers = range(1, case["given"]["events"] + 1)
     _, log = _append([_event({"event_key": f"e{n}", "payload": {"number": n}}) for n in numbers])
-    pages, cursor = [], None
+    pages = []
+    cursor = None
     while True:
-        found = select(log, limit=limit, cursor=cursor)
-        pages.append([event["data"]["number"] for event in found.items])
-        cursor = found.cursor
+        page = select(log, limit=limit, cursor=cursor)
+        pages.append([event["data"]["number"] for event in page.items])
+        cursor = page.cursor
         if cursor is None:
-            return Seen(value=pages)
+            return Observation(value=pages)
 
 
-def list_session(case: Case, folder: Path) -> Seen:
+def list_session(case: Case, folder: Path) -> Observation:
     """The runs of a thread's events, in the order of the log."""
     del folder
     limit = _params(case, "limit")["limit"]
     runs = enumerate(case["given"]["appends"])
     _, log = _append([_event({"run_id": run, "event_key": f"e{n}"}) for n, run in runs])
-    return Seen(value=[event["run_id"] for event in select(log, limit=limit).items])
+    return Observation(value=[event["run_id"] for event in select(log, limit=limit).items])
 
 
 OPERATIONS: dict[str, Operation] = {
     "ledger.record": transcript,
-    "ledger.replay": replayed,
+    "ledger.replay": replay_log,
     "ledger.replay_deltas": replayed_deltas,
     "runlog.append_twice_same": append_twice_same,
     "runlog.append_conflict": append_events,

@@ -13,7 +13,7 @@ Case = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class Observation:
     """What an operation led to."""
 
     value: Any = None
@@ -49,4 +49,4 @@ class Seen:
         return (self.state or {}).get("summarizer_calls")
 
 
-Operation = Callable[[Case, Path], Seen]
+Operation = Callable[[Case, Path], Observation]

@@ -18,39 +18,41 @@ from tests.cases import (
     tokens,
     transcripts,
 )
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import REJECTED, NotBoundError, World
 from unsay.context.strategy import is_context_overflow
 from unsay.errors import UnknownCheckpointError
 from unsay.judging.scores import read_reply
 
 
-def judge_parse_score(case: Case, folder: Path) -> Seen:
+def judge_parse_score(case: Case, folder: Path) -> Observation:
     """The score in a judge's reply."""
     del folder
-    return Seen(value=read_reply(case["given"]["reply"]).score)
+    return Observation(value=read_reply(case["given"]["reply"]).score)
 
 
-def is_overflow(case: Case, folder: Path) -> Seen:
+def is_overflow(case: Case, folder: Path) -> Observation:
     """Whether errors mean that the window is full."""
     del folder
-    given = case["given"]
-    if "errors" in given:
-        return Seen(value=[is_context_overflow(ValueError(text)) for text in given["errors"]])
-    return Seen(value=is_context_overflow(_provider_error(given["error"])))
+    inputs = case["given"]
+    if "errors" in inputs:
+        return Observation(
+            value=[is_context_overflow(ValueError(text)) for text in inputs["errors"]]
+        )
+    return Observation(value=is_context_overflow(_provider_error(inputs["error"])))
 
 
-def _provider_error(described: Any) -> Exception:
-    if isinstance(described, str):
-        return ValueError(described)
-    error = ValueError(described.get("message", ""))
+def _provider_error(spec: Any) -> Exception:
+    if isinstance(spec, str):
+        return ValueError(spec)
+    error = ValueError(spec.get("message", ""))
     for key in ("code", "status"):
-        if key in described:
-            setattr(error, "status_code" if described[key] == 400 else key, described[key])
+        if key in spec:
+            setattr(error, "status_code" if spec[key] == 400 else key, spec[key])
     return error
 
 
-def turn_run(case: Case, folder: Path) -> Seen:
+def turn_run(case: Case, folder: Path) -> Observation:
     """Run one turn."""
     params = case["params"]
     if "user" not in case["given"] and {"max_overflow_retries", "reducer", "proactive"} & {*params}:
@@ -65,12 +67,13 @@ def turn_run(case: Case, folder: Path) -> Seen:
     if case["params"].get("judge_when") == "before_answer":
         _reject_before_answering(world)
     world.say([case["given"]["user"]])
-    return Seen(world=world)
+    return Observation(world=world)
 
 
 def _reject_before_answering(world: World) -> None:
     """A good turn, then an exchange that an app put in: it is what the next turn judges."""
-    scores, world.scores = world.scores, [0.9]
+    scores = world.scores
+    world.scores = [0.9]
     if world.params.get("checkpoint_exists", world.given.get("checkpoint_exists", True)):
         world.say(["q1"])
     with world.open() as conversation:
@@ -78,14 +81,14 @@ def _reject_before_answering(world: World) -> None:
     world.scores = scores
 
 
-def turn_run_n(case: Case, folder: Path) -> Seen:
+def turn_run_n(case: Case, folder: Path) -> Observation:
     """Several turns."""
     world = World(folder=folder, params=case["params"], given=case["given"])
     world.say(case["given"]["users"])
-    return Seen(world=world)
+    return Observation(world=world)
 
 
-def two_threads(case: Case, folder: Path) -> Seen:
+def two_threads(case: Case, folder: Path) -> Observation:
     """Two threads in one file, their turns alternating."""
     worlds = {
         name: World(
@@ -99,7 +102,7 @@ def two_threads(case: Case, folder: Path) -> Seen:
     for turn in range(max(len(users) for users in case["given"].values())):
         for name, users in case["given"].items():
             worlds[name].say(users[turn : turn + 1])
-    return Seen(worlds=worlds)
+    return Observation(worlds=worlds)
 
 
 def _turns(case: Case, folder: Path) -> World:
@@ -110,46 +113,46 @@ def _turns(case: Case, folder: Path) -> World:
     return world
 
 
-def restart_then_rollback(case: Case, folder: Path) -> Seen:
+def restart_then_rollback(case: Case, folder: Path) -> Observation:
     """A rollback by a process that did not make the checkpoint."""
     world = _turns(case, folder)
     with world.open() as conversation:
         before = conversation.checkpoints()
         conversation.rollback()
-        left = conversation.checkpoints()
-        assert len(left) < len(before)
-        world.expected_record = world.records[left[-1]["id"]]
-    return Seen(world=world)
+        checkpoints = conversation.checkpoints()
+        assert len(checkpoints) < len(before)
+        world.expected_record = world.records[checkpoints[-1]["id"]]
+    return Observation(world=world)
 
 
-def rollback_manual(case: Case, folder: Path) -> Seen:
+def rollback_manual(case: Case, folder: Path) -> Observation:
     """A person's rollback to a checkpoint by its id; an unknown id changes nothing."""
     world = _turns(case, folder)
     with world.open() as conversation:
         annotation = conversation.checkpoints()[0]
-        whole = world.transcript(conversation)
+        transcript = world.transcript(conversation)
         with pytest.raises(UnknownCheckpointError):
             conversation.rollback("no-such-checkpoint")
-        assert whole == world.transcript(conversation)
+        assert transcript == world.transcript(conversation)
         conversation.rollback(annotation["id"])
         world.expected_record = world.records[annotation["id"]]
-    return Seen(world=world)
+    return Observation(world=world)
 
 
-def rollback_undo(case: Case, folder: Path) -> Seen:
+def rollback_undo(case: Case, folder: Path) -> Observation:
     """A rollback, and its undo."""
     world = _turns(case, folder)
-    given = case["given"]
+    inputs = case["given"]
     with world.open() as conversation:
-        conversation.rollback(conversation.checkpoints()[given["rollback_to"] - 1]["id"])
-        if given.get("undo"):
+        conversation.rollback(conversation.checkpoints()[inputs["rollback_to"] - 1]["id"])
+        if inputs.get("undo"):
             conversation.undo()
-        if given.get("redo"):
+        if inputs.get("redo"):
             conversation.redo()
-    return Seen(world=world)
+    return Observation(world=world)
 
 
-def checkpoint_restore(case: Case, folder: Path) -> Seen:
+def checkpoint_restore(case: Case, folder: Path) -> Observation:
     """A rollback to the checkpoint after a turn."""
     world = _turns(case, folder)
     after = case["given"].get("checkpoint_after_turn") or case["given"]["restore_to"]
@@ -157,7 +160,7 @@ def checkpoint_restore(case: Case, folder: Path) -> Seen:
         annotation = conversation.checkpoints()[after - 1]
         conversation.rollback(annotation["id"])
         world.expected_record = world.records[annotation["id"]]
-    return Seen(world=world)
+    return Observation(world=world)
 
 
 OPERATIONS: dict[str, Operation] = {

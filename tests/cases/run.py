@@ -10,8 +10,8 @@ from typing import Any
 from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.assertions import ERROR_CLAIMS, holds
+from tests.cases.observation import Case, Observation
 from tests.cases.operations import OPERATIONS
-from tests.cases.seen import Case, Seen
 from tests.cases.transcripts import plain
 from tests.cases.world import NotBoundError
 
@@ -36,13 +36,13 @@ def failure(case: Case) -> str | None:
     expected = case["expected"]
     with TemporaryDirectory() as folder:
         try:
-            seen = operation(case, Path(folder))
+            observation = operation(case, Path(folder))
         except NotBoundError as error:
             return f"operation {case['operation']} is not bound for {error}"
         except Exception as error:  # noqa: BLE001 - what a case raises is its result
-            seen = Seen(error=error)
+            observation = Observation(error=error)
         try:
-            return next(_differences(expected, seen), None)
+            return next(_differences(expected, observation), None)
         except NotBoundError as error:
             return f"operation {case['operation']} is not bound for {error}"
         except (LookupError, TypeError) as error:
@@ -57,79 +57,86 @@ def _wrong_error(expected: Case, error: Exception | None) -> str | None:
         claim["op"] in ERROR_CLAIMS for claim in expected.get("assertions", ())
     ):
         return None
-    wanted = [ALIASES.get(name, name) for name in expected.get("raises", "").split("|")]
-    names = {each.__name__ for each in type(error).__mro__}
-    fits = "*" in wanted or names & set(wanted)
+    error_names = [ALIASES.get(name, name) for name in expected.get("raises", "").split("|")]
+    names = {base.__name__ for base in type(error).__mro__}
+    fits = "*" in error_names or names & set(error_names)
     if fits and expected.get("match", "").lower() in str(error).lower():
         return None
-    return f"expected {_shortened(expected)}, got {type(error).__name__}: {error}"
+    return f"expected {_shorten(expected)}, got {type(error).__name__}: {error}"
 
 
-def _shortened(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 300 else f"{text[:300]} …"
 
 
-def _differences(expected: Case, seen: Seen) -> Iterator[str]:
-    if wrong := _wrong_error(expected, seen.error):
+def _differences(expected: Case, observation: Observation) -> Iterator[str]:
+    if wrong := _wrong_error(expected, observation.error):
         yield wrong
         return
     for key, value in expected.items():
         if key not in ("raises", "match"):
-            yield from _differences_of(key, value, seen)
+            yield from _differences_of(key, value, observation)
 
 
-def _differences_of(key: str, value: Any, seen: Seen) -> Iterator[str]:
+def _differences_of(key: str, value: Any, observation: Observation) -> Iterator[str]:
     if key == "assertions":
-        failed = [claim for claim in value if not holds(claim, seen)]
-        yield from (f"expected {claim}, got {_summary(seen)}" for claim in failed)
+        failures = [claim for claim in value if not holds(claim, observation)]
+        yield from (f"expected {claim}, got {_summary(observation)}" for claim in failures)
     elif key == "state":
-        yield from _state_differences(value, seen)
+        yield from _state_differences(value, observation)
     elif key in ("unchanged", "messages"):
-        yield from _message_differences(key, value, seen)
+        yield from _message_differences(key, value, observation)
     elif not key.startswith("returns"):
         raise NotBoundError(f"expected {key}")
-    elif not _returned(key, value, seen.value):
-        yield f"expected {key} {value!r}, got {seen.value!r}"
+    elif not _is_returned(key, value, observation.value):
+        yield f"expected {key} {value!r}, got {observation.value!r}"
 
 
-def _message_differences(key: str, wanted: Any, seen: Seen) -> Iterator[str]:
+def _message_differences(key: str, expectation: Any, observation: Observation) -> Iterator[str]:
     """Yield a difference unless the messages are the expected ones, or the given ones."""
-    if seen.messages is None or wanted is False or (key == "unchanged" and seen.given is None):
+    if (
+        observation.messages is None
+        or expectation is False
+        or (key == "unchanged" and observation.given is None)
+    ):
         raise NotBoundError(f"expected {key}")
-    expected = seen.given if key == "unchanged" else convert_to_messages(wanted)
-    if [plain(m) for m in expected or ()] != [plain(m) for m in seen.messages]:
-        yield f"expected {key} {_shortened(wanted)}, got {_summary(seen)}"
+    expected = observation.given if key == "unchanged" else convert_to_messages(expectation)
+    if [plain(m) for m in expected or ()] != [plain(m) for m in observation.messages]:
+        yield f"expected {key} {_shorten(expectation)}, got {_summary(observation)}"
 
 
-def _state_differences(wanted: Case, seen: Seen) -> Iterator[str]:
-    counters = {**(seen.world.counters() if seen.world else {}), **(seen.state or {})}
-    for name, value in wanted.items():
+def _state_differences(state: Case, observation: Observation) -> Iterator[str]:
+    counters = {
+        **(observation.world.counters() if observation.world else {}),
+        **(observation.state or {}),
+    }
+    for name, value in state.items():
         if name not in counters:
             raise NotBoundError(f"state {name}")
         if counters[name] != value:
             yield f"expected {name} {value!r}, got {counters[name]!r}"
 
 
-def _returned(key: str, wanted: Any, got: Any) -> bool:
+def _is_returned(key: str, expectation: Any, got: Any) -> bool:
     if key == "returns_one_of":
-        return any(_same(each, got) for each in wanted)
+        return any(_same(value, got) for value in expectation)
     if key == "returns_between":
-        return got is not None and wanted[0] <= got <= wanted[1]
+        return got is not None and expectation[0] <= got <= expectation[1]
     if key == "returns_ge":
-        return got is not None and got >= wanted
-    return key == "returns" and _same(wanted, got)
+        return got is not None and got >= expectation
+    return key == "returns" and _same(expectation, got)
 
 
-def _same(wanted: Any, got: Any) -> bool:
-    numbers = isinstance(wanted, float | int) and isinstance(got, float | int)
-    return math.isclose(wanted, got, abs_tol=1e-9) if numbers else wanted == got
+def _same(expectation: Any, got: Any) -> bool:
+    numbers = isinstance(expectation, float | int) and isinstance(got, float | int)
+    return math.isclose(expectation, got, abs_tol=1e-9) if numbers else expectation == got
 
 
-def _summary(seen: Seen) -> str:
-    if seen.messages is not None:
-        return f"{[f'{m.type}: {m.content}'[:200] for m in seen.messages]}"
-    if seen.world is None:
-        return f"{seen.value!r}"
-    transcript = [f"{m.type}: {m.content}" for m in seen.world.messages()]
-    return f"{transcript} {seen.world.counters()}"
+def _summary(observation: Observation) -> str:
+    if observation.messages is not None:
+        return f"{[f'{m.type}: {m.content}'[:200] for m in observation.messages]}"
+    if observation.world is None:
+        return f"{observation.value!r}"
+    transcript = [f"{m.type}: {m.content}" for m in observation.world.messages()]
+    return f"{transcript} {observation.world.counters()}"

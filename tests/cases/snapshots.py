@@ -7,7 +7,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, message_to_dict
 from langchain_core.messages.utils import convert_to_messages
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError, World
 from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
@@ -22,7 +22,7 @@ SOURCE = "source"
 """The thread that a copy was made of."""
 
 
-def _copied(case: Case, folder: Path) -> tuple[World, Conversation, list[AnyMessage]]:
+def _copy(case: Case, folder: Path) -> tuple[World, Conversation, list[AnyMessage]]:
     """A thread with the case's messages, and its fork, which is the copy."""
     world = World(folder=folder, params=case["params"], given=case["given"], thread=SOURCE)
     source = world.open()
@@ -32,55 +32,58 @@ def _copied(case: Case, folder: Path) -> tuple[World, Conversation, list[AnyMess
     return copy, source, source.messages()
 
 
-def take_then_mutate(case: Case, folder: Path) -> Seen:
+def take_then_mutate(case: Case, folder: Path) -> Observation:
     """A copy, and another's words in the place of a message afterwards."""
-    copy, source, messages = _copied(case, folder)
+    copy, source, messages = _copy(case, folder)
     with source:
         mutate = case["given"]["mutate"]
         old = messages[mutate["index"]]
         source.add([old.model_copy(update={"content": mutate["content"]})])
         messages[mutate["index"]].content = mutate["content"]
         assert mutate["content"] == text_of(source.messages()[mutate["index"]])
-    return Seen(world=copy)
+    return Observation(world=copy)
 
 
-def load_then_mutate(case: Case, folder: Path) -> Seen:
+def load_then_mutate(case: Case, folder: Path) -> Observation:
     """A copy that is gone on with, and more said where it came from."""
-    copy, source, messages = _copied(case, folder)
+    copy, source, messages = _copy(case, folder)
     with source:
         source.add([("user", "more"), ("ai", "and more")])
         messages.append(messages[0])
-    return Seen(world=copy)
+    return Observation(world=copy)
 
 
-def list_checkpoints(case: Case, folder: Path) -> Seen:
+def list_checkpoints(case: Case, folder: Path) -> Observation:
     """A page of the checkpoints, by the names that the case gives them."""
-    created, params = case["given"]["created"], case["params"]
+    options = case["given"]["created"]
+    params = case["params"]
     if unknown := set(params) - {"limit", "start_after"}:
         raise NotBoundError(f"params {sorted(unknown)}")
     world = World(folder=folder, params={}, given=case["given"])
     with world.open() as conversation:
-        for name in created:
+        for name in options:
             conversation.say(f"question {name}")
             conversation.checkpoint(name)
-        return Seen(value=[annotation["name"] for annotation in conversation.checkpoints(**params)])
+        return Observation(
+            value=[annotation["name"] for annotation in conversation.checkpoints(**params)]
+        )
 
 
-def trigger_raises(case: Case, folder: Path) -> Seen:
+def trigger_raises(case: Case, folder: Path) -> Observation:
     """Turns whose judge fails."""
     if case["given"].get("trigger") != "raises":
         raise NotBoundError(f"trigger {case['given'].get('trigger')!r}")
     params = {**case["params"], "judge": "raises"}
     world = World(folder=folder, params=params, given=case["given"])
     world.say([f"question {n}" for n in range(1, case["given"]["turns"] + 1)])
-    return Seen(world=world)
+    return Observation(world=world)
 
 
 class _Died(BaseException):
     """The process ends."""
 
 
-def crash_between_writes(case: Case, folder: Path) -> Seen:
+def crash_between_writes(case: Case, folder: Path) -> Observation:
     """A process that ends when what a rollback takes is kept, and the state does not yet say so."""
     if case["given"]["crash_after"] != "immutable_write":
         raise NotBoundError(f"crash_after {case['given']['crash_after']!r}")
@@ -97,7 +100,7 @@ def crash_between_writes(case: Case, folder: Path) -> Seen:
         conversation.rollback(turns=1)
     except _Died:
         conversation.close()
-        return Seen(world=world)
+        return Observation(world=world)
     raise AssertionError("the rollback wrote no state")
 
 
@@ -113,10 +116,10 @@ CREATED = {"schema_version": "1.0", "created_at": "2026-01-01T00:00:00+00:00", "
 
 
 def _field(name: str) -> str:
-    found = OUR_FIELDS.get(name, name)
-    if found not in FIELDS:
+    field = OUR_FIELDS.get(name, name)
+    if field not in FIELDS:
         raise NotBoundError(f"field {name!r}")
-    return found
+    return field
 
 
 def _ours(fields: Case) -> Case:
@@ -132,75 +135,76 @@ def _ours(fields: Case) -> Case:
 def _theirs(fields: Case) -> Case:
     """A thread's fields in the words that cases use."""
     names = {ours: theirs for theirs, ours in OUR_FIELDS.items()}
-    found = {names.get(name, name): value for name, value in fields.items()}
-    if "messages" in found:
-        found["messages"] = [
+    values = {names.get(name, name): value for name, value in fields.items()}
+    if "messages" in values:
+        values["messages"] = [
             {"role": "user" if m.type == "human" else "assistant", "content": m.content}
-            for m in found["messages"]
+            for m in values["messages"]
         ]
-    return found
+    return values
 
 
-def read_snapshot(case: Case, folder: Path) -> Seen:
+def read_snapshot(case: Case, folder: Path) -> Observation:
     """A portable snapshot from plain values, and what it then is as such."""
     del folder
-    given = case["given"]["data"]
-    data = given.get("data", {})
-    snapshot = from_dict({**given, "data": _ours(data)} if isinstance(data, dict) else given)
-    return Seen(value=to_dict(snapshot), state=_theirs(dict(snapshot.data)))
+    inputs = case["given"]["data"]
+    data = inputs.get("data", {})
+    snapshot = from_dict({**inputs, "data": _ours(data)} if isinstance(data, dict) else inputs)
+    return Observation(value=to_dict(snapshot), state=_theirs(dict(snapshot.data)))
 
 
-def partial_restore(case: Case, folder: Path) -> Seen:
+def partial_restore(case: Case, folder: Path) -> Observation:
     """Some fields of a snapshot put into a thread that has said and kept other things."""
-    given, params = case["given"], case["params"]
+    inputs = case["given"]
+    params = case["params"]
     if unknown := set(params) - {"preset", "include", "exclude"}:
         raise NotBoundError(f"params {sorted(unknown)}")
-    live = _ours(given["live"])
-    world = World(folder=folder, params={}, given=given)
+    live = _ours(inputs["live"])
+    world = World(folder=folder, params={}, given=inputs)
     with world.open() as conversation:
-        conversation.add(convert_to_messages(given["live"].get("messages", [])))
+        conversation.add(convert_to_messages(inputs["live"].get("messages", [])))
         entry = recorded(conversation).label(**live["labels"]) if "labels" in live else None
         fields = {**live, "messages": conversation.messages()}
         if entry is not None:
             fields["labels"] = dict(entry.labels)
-    chosen = None
+    field_names = None
     if params:
-        chosen = resolve_fields(
+        field_names = resolve_fields(
             preset=params.get("preset"),
             include=[_field(name) for name in params.get("include", [])],
             exclude=[_field(name) for name in params.get("exclude", [])],
         )
-    snapshot = from_dict({**CREATED, "data": _ours(given["snapshot"])})
-    return Seen(state=_theirs(load_snapshot(fields, snapshot, chosen)))
+    snapshot = from_dict({**CREATED, "data": _ours(inputs["snapshot"])})
+    return Observation(state=_theirs(load_snapshot(fields, snapshot, field_names)))
 
 
-def choose_fields(case: Case, folder: Path) -> Seen:
+def choose_fields(case: Case, folder: Path) -> Observation:
     """The fields that a preset, inclusions and exclusions mean."""
     del folder
-    asked = {**case["given"], **case["params"]}
-    if unknown := set(asked) - {"preset", "include", "exclude"}:
+    options = {**case["given"], **case["params"]}
+    if unknown := set(options) - {"preset", "include", "exclude"}:
         raise NotBoundError(f"params {sorted(unknown)}")
-    chosen = resolve_fields(
-        preset=asked.get("preset"),
-        include=[_field(name) for name in asked.get("include") or []],
-        exclude=[_field(name) for name in asked.get("exclude") or []],
+    field_names = resolve_fields(
+        preset=options.get("preset"),
+        include=[_field(name) for name in options.get("include") or []],
+        exclude=[_field(name) for name in options.get("exclude") or []],
     )
-    named = [name for name, ours in OUR_FIELDS.items() if ours in chosen]
-    return Seen(value=named, state={"fields": [*named, *chosen]})
+    public_names = [name for name, ours in OUR_FIELDS.items() if ours in field_names]
+    return Observation(value=public_names, state={"fields": [*public_names, *field_names]})
 
 
-def _includes(seen: Seen, claim: Case) -> list[bool]:
+def _includes(observation: Observation, claim: Case) -> list[bool]:
     """Return for each field that a claim names, in its words or ours, whether it was chosen."""
     value = claim["value"]
     names = [value] if isinstance(value, str) else value
     for name in names:
         _field(name)
-    return [name in (seen.state or {})["fields"] for name in names]
+    return [name in (observation.state or {})["fields"] for name in names]
 
 
-FIELD_CLAIMS: dict[str, Callable[[Seen, Case], bool]] = {
-    "fields_exclude": lambda seen, claim: not any(_includes(seen, claim)),
-    "fields_include": lambda seen, claim: all(_includes(seen, claim)),
+FIELD_CLAIMS: dict[str, Callable[[Observation, Case], bool]] = {
+    "fields_exclude": lambda observation, claim: not any(_includes(observation, claim)),
+    "fields_include": lambda observation, claim: all(_includes(observation, claim)),
 }
 """Claims about the fields that a snapshot has."""
 
@@ -209,14 +213,16 @@ def _points_to_nothing(world: World) -> bool:
     """Whether the state names a branch or a checkpoint that is not there."""
     with world.open() as conversation:
         assert conversation.graph.store is not None
-        kept = {
+        branch_ids = {
             branch["id"]
             for branch in drive(list_stored_branches(conversation.graph.store, world.thread))
         }
     state = world.state()
-    known = {message.id for message in state["messages"]}
+    message_ids = {message.id for message in state["messages"]}
     refs = {ref["id"] for ref in state.get("branches", [])}
-    return bool(refs - kept) or any(c["message_id"] not in known for c in state["checkpoints"])
+    return bool(refs - branch_ids) or any(
+        c["message_id"] not in message_ids for c in state["checkpoints"]
+    )
 
 
 def _loads(world: World) -> bool:

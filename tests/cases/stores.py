@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError, World
 from tests.threads import recorded
 from unsay.conversation.conversation import Conversation
@@ -33,7 +33,7 @@ def _questions(count: int) -> list[str]:
     return [f"question {number}" for number in range(1, count + 1)]
 
 
-def _said(case: Case, folder: Path, count: int) -> World:
+def _run_turns(case: Case, folder: Path, count: int) -> World:
     world = World(folder=folder, params={}, given=case["given"])
     world.say(_questions(count))
     return world
@@ -56,21 +56,21 @@ def _dying(conversation: Conversation, calls: tuple[str, ...]) -> Iterator[None]
     raise AssertionError("nothing was saved")
 
 
-def save_crash(case: Case, folder: Path) -> Seen:
+def save_crash(case: Case, folder: Path) -> Observation:
     """A turn whose words are in the store when the process ends, and not yet in the state."""
     instant = case["params"].get("crash_at")
     if instant not in INSTANTS:
         raise NotBoundError(f"crash_at {instant!r}")
-    world = _said(case, folder, case["given"]["turns"])
+    world = _run_turns(case, folder, case["given"]["turns"])
     world.expected_record = world.transcript()
     with world.open() as conversation, _dying(conversation, INSTANTS[instant]):
         conversation.say("the turn that the process dies in")
-    return Seen(world=world)
+    return Observation(world=world)
 
 
-def save_fails(case: Case, folder: Path) -> Seen:
+def save_fails(case: Case, folder: Path) -> Observation:
     """Say what no serializer can write, after turns that were saved."""
-    world = _said(case, folder, case["given"]["previous_turns"])
+    world = _run_turns(case, folder, case["given"]["previous_turns"])
     world.expected_record = world.transcript()
     before = world.messages()
     unwritable = AIMessage("An answer.", additional_kwargs={"made": object()})
@@ -81,18 +81,19 @@ def save_fails(case: Case, folder: Path) -> Seen:
             conversation.say("the turn that cannot be saved")
         except Exception as failure:  # noqa: BLE001 - the case judges the error
             after = world.messages()
-            return Seen(error=failure, world=world, messages=after, given=before)
-    return Seen(world=world)
+            return Observation(error=failure, world=world, messages=after, given=before)
+    return Observation(world=world)
 
 
-def turn_that_cannot_be_saved(world: World) -> Seen:
+def turn_that_cannot_be_saved(world: World) -> Observation:
     """Run a turn after whose answer every write fails, then send it again once writes work.
 
     The state says whether the caller can have the answer without a second call of the model.
     """
     if world.params["store"] != "fails":
         raise NotBoundError(f"store {world.params['store']!r}")
-    question, error = world.given["user"], None
+    question = world.given["user"]
+    error = None
     before = world.messages()
     with world.open() as conversation:
         _break_writes(conversation, world)
@@ -102,13 +103,14 @@ def turn_that_cannot_be_saved(world: World) -> Seen:
         except Exception as failure:  # noqa: BLE001 - the case judges the error
             error = failure
         world.is_store_broken = False
-        calls, answer = len(world.model_inputs), world.drafts[0]
+        calls = len(world.model_inputs)
+        answer = world.drafts[0]
         after = conversation.messages()
-        carried = [str(getattr(error, name, "")) for name in ("answer", "reply")]
-        again = conversation.say(question, turn_id="turn").text
-    is_free = again == answer and len(world.model_inputs) == calls
-    state = {"model_calls": calls, "answer_available": is_free or answer in carried}
-    return Seen(error=error, world=world, messages=after, given=before, state=state)
+        answers = [str(getattr(error, name, "")) for name in ("answer", "reply")]
+        reply = conversation.say(question, turn_id="turn").text
+    is_free = reply == answer and len(world.model_inputs) == calls
+    state = {"model_calls": calls, "answer_available": is_free or answer in answers}
+    return Observation(error=error, world=world, messages=after, given=before, state=state)
 
 
 def _break_writes(conversation: Conversation, world: World) -> None:
@@ -128,36 +130,37 @@ def _break_writes(conversation: Conversation, world: World) -> None:
             setattr(owner, name, broken(getattr(owner, name)))
 
 
-def versions(case: Case, folder: Path) -> Seen:
+def versions(case: Case, folder: Path) -> Observation:
     """Count the different transcripts after each turn, each read in a separate fork."""
     turns = case["given"]["turns"]
-    world = _said(case, folder, turns)
+    world = _run_turns(case, folder, turns)
     with world.open() as conversation:
-        records = [conversation.fork(turns=back or None).messages() for back in range(turns)]
-    found = {
+        records = [conversation.fork(turns=turn or None).messages() for turn in range(turns)]
+    transcripts = {
         tuple(text_of(message) for message in transcript) for transcript in records if transcript
     }
-    return Seen(world=world, value=len(found))
+    return Observation(world=world, value=len(transcripts))
 
 
 def _intact(world: World) -> bool:
     """Whether what was saved before is there, whole and in order."""
-    wanted = world.expected_record or []
-    return world.transcript()[: len(wanted)] == wanted
+    expected = world.expected_record or []
+    return world.transcript()[: len(expected)] == expected
 
 
 def _consistent(world: World) -> bool:
     """Whether the transcript is as before or with the new turn, and every account of it agrees."""
     with world.open() as conversation:
-        transcript, events = world.transcript(conversation), recorded(conversation).events()
-        told = [(message.id, text_of(message)) for message in replay(events).messages]
+        transcript = world.transcript(conversation)
+        events = recorded(conversation).events()
+        replayed_texts = [(message.id, text_of(message)) for message in replay(events).messages]
         turns = len(conversation.timeline().turns)
         (entry,) = list_threads(conversation.graph.store)  # type: ignore[arg-type]
     previous = world.expected_record or []
     return (
         _intact(world)
         and len(transcript) - len(previous) in (0, 2)
-        and told == transcript
+        and replayed_texts == transcript
         and (entry.turns in (turns, turns - 1))
     )
 
@@ -167,8 +170,8 @@ def _all_load(world: World) -> bool:
     with world.open() as conversation:
         names = [entry.thread_id for entry in list_threads(conversation.graph.store)]  # type: ignore[arg-type]
     for name in names:
-        listed = World(folder=world.folder, params={}, given=world.given, thread=name)
-        with listed.open() as conversation:
+        other_world = World(folder=world.folder, params={}, given=world.given, thread=name)
+        with other_world.open() as conversation:
             if not conversation.messages() or not conversation.say("are you there?").text:
                 return False
     return True
@@ -182,7 +185,7 @@ STORE_CLAIMS: dict[str, Callable[[World, Case], bool]] = {
 """What is claimed of a conversation after a save that did not end."""
 
 VERSION_CLAIMS: dict[str, Callable[[Any, Case], bool]] = {
-    "versions_ge": lambda found, claim: found >= claim["value"],
+    "versions_ge": lambda version, claim: version >= claim["value"],
 }
 """What is claimed of an operation's value."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from tests.cases.seen import Case, Seen
+from tests.cases.observation import Case, Observation
 from tests.cases.world import NotBoundError
 from unsay.context.compaction import is_summary
 from unsay.context.plan import Plan, PlanContext
@@ -22,8 +22,8 @@ TEXTS = Texts("en")
 
 
 def _chars(messages: Sequence[AnyMessage]) -> int:
-    calls = (json.dumps(call.args) for each in messages for call in calls_of(each))
-    return sum(len(text_of(each)) for each in messages) + sum(map(len, calls))
+    calls = (json.dumps(call.args) for message in messages for call in calls_of(message))
+    return sum(len(text_of(message)) for message in messages) + sum(map(len, calls))
 
 
 COUNTERS: dict[str | None, Callable[[Sequence[AnyMessage]], int]] = {
@@ -55,28 +55,28 @@ class Summaries:
                 return self.reply.model_copy(deep=True)
             return AIMessage(self.kind.partition(":")[2] if ":" in self.kind else "SUMMARY")
 
-        async def later() -> AIMessage:
+        async def areply() -> AIMessage:
             return reply()
 
-        return (yield from Call(blocking=reply, awaitable=later))
+        return (yield from Call(blocking=reply, awaitable=areply))
 
 
-def params_of(case: Case, known: Sequence[str]) -> dict[str, Any]:
+def params_of(case: Case, names: Sequence[str]) -> dict[str, Any]:
     """Return the params of a case that an operation knows.
 
     Raises:
         NotBoundError: The case has other params.
     """
     common = {"summarizer", "counter", "context_window", "pin", "tools", "tool_tokens", "times"}
-    if unknown := set(case["params"]) - common - set(known):
+    if unknown := set(case["params"]) - common - set(names):
         raise NotBoundError(f"params {sorted(unknown)}")
-    return {key: case["params"][key] for key in known if key in case["params"]}
+    return {key: case["params"][key] for key in names if key in case["params"]}
 
 
-def messages_of(described: Sequence[dict[str, Any]]) -> tuple[list[AnyMessage], frozenset[str]]:
+def messages_of(specs: Sequence[dict[str, Any]]) -> tuple[list[AnyMessage], frozenset[str]]:
     """Return the messages, each with an id, and the ids of the pinned ones."""
-    pins = {f"m{i}" for i, each in enumerate(described) if each.get("pinned")}
-    plain = [{k: v for k, v in each.items() if k != "pinned"} for each in described]
+    pins = {f"m{i}" for i, spec in enumerate(specs) if spec.get("pinned")}
+    plain = [{k: v for k, v in spec.items() if k != "pinned"} for spec in specs]
     messages: list[Any] = convert_to_messages(plain)
     for index, message in enumerate(messages):
         message.id = f"m{index}"
@@ -109,13 +109,17 @@ def build(make: Callable[..., Any], **params: Any) -> Any:
 
 def removed(plan: Plan) -> int:
     """The number of messages that a plan's spans leave out."""
-    spans = [each for each in plan.left_out if each.why not in ("cleared", "truncated", "topic")]
-    return sum(len(each.message_ids) for each in spans)
+    spans = [
+        omission
+        for omission in plan.left_out
+        if omission.why not in ("cleared", "truncated", "topic")
+    ]
+    return sum(len(omission.message_ids) for omission in spans)
 
 
-def seen_of(plan: Plan, summaries: Summaries, before: PlanContext) -> Seen:
+def seen_of(plan: Plan, summaries: Summaries, before: PlanContext) -> Observation:
     """Return a plan's messages and the requests that the summarizer received."""
-    return Seen(
+    return Observation(
         value=plan,
         messages=plan.messages,
         given=before.messages,
@@ -124,18 +128,18 @@ def seen_of(plan: Plan, summaries: Summaries, before: PlanContext) -> Seen:
             "removed_message_count": removed(plan),
             "summarizer_inputs": summaries.inputs,
             "summarizer_calls": len(summaries.inputs),
-            "model_input": [text_of(each) for each in plan.messages],
+            "model_input": [text_of(message) for message in plan.messages],
         },
     )
 
 
 def run_pass(
     case: Case, make_plan: Callable[[PlanContext], Steps[Plan]], *, overflows: int = 0
-) -> Seen:
+) -> Observation:
     """Run one pass of a strategy; after an error, the context is compared as the pass left it."""
     summaries = Summaries()
     ctx = replace(context_of(case, summaries), overflows=overflows)
-    before = replace(ctx, messages=[each.model_copy(deep=True) for each in ctx.messages])
+    before = replace(ctx, messages=[message.model_copy(deep=True) for message in ctx.messages])
     try:
         plan = drive(make_plan(ctx))
     except Exception as error:  # noqa: BLE001 - cases expect errors of every kind
@@ -143,64 +147,73 @@ def run_pass(
     return seen_of(plan, summaries, before)
 
 
-def applied(strategy: Strategy, case: Case) -> Seen:
+def apply_strategy(strategy: Strategy, case: Case) -> Observation:
     """Run a routine pass."""
     return run_pass(case, lambda ctx: plan_if_due(strategy, ctx))
 
 
-def overflowed(strategy: Strategy, case: Case) -> Seen:
+def apply_overflow(strategy: Strategy, case: Case) -> Observation:
     """Run a pass after an overflow."""
     return run_pass(case, lambda ctx: reduce_context(strategy, ctx), overflows=1)
 
 
-def reduced_silently(strategy: Strategy, case: Case) -> Seen:
+def reduced_silently(strategy: Strategy, case: Case) -> Observation:
     """Run a pass that reduces; its first problem is an error where the case expects one."""
-    seen = run_pass(case, lambda ctx: call_strategy(strategy.reduce, ctx))
-    problems = seen.value.problems if isinstance(seen.value, Plan) else ()
-    return replace(seen, error=problems[0]) if problems and "raises" in case["expected"] else seen
+    observation = run_pass(case, lambda ctx: call_strategy(strategy.reduce, ctx))
+    problems = observation.value.problems if isinstance(observation.value, Plan) else ()
+    return (
+        replace(observation, error=problems[0])
+        if problems and "raises" in case["expected"]
+        else observation
+    )
 
 
-def _input(seen: Seen) -> list[AnyMessage]:
+def _input(observation: Observation) -> list[AnyMessage]:
     """Return the summarizer's last request without its instructions."""
-    request: list[AnyMessage] = (seen.state or {})["summarizer_inputs"][-1]
-    return [each for each in request if each.type != "system"]
+    request: list[AnyMessage] = (observation.state or {})["summarizer_inputs"][-1]
+    return [message for message in request if message.type != "system"]
 
 
-def _shown_to_summarizer(seen: Seen, claim: dict[str, Any]) -> bool:
+def _shown_to_summarizer(observation: Observation, claim: dict[str, Any]) -> bool:
     """Return whether exactly these messages were summarized, in order."""
-    given = list(seen.given or ())[claim["from"] : claim["to"]]
-    lines = [text_of(each).splitlines()[1:-1] for each in _input(seen)[:-1]]
-    shown = [[f"{each.type}: {json.dumps(text_of(each), ensure_ascii=False)}"] for each in given]
-    return shown == lines
+    messages = list(observation.given or ())[claim["from"] : claim["to"]]
+    lines = [text_of(message).splitlines()[1:-1] for message in _input(observation)[:-1]]
+    expected_lines = [
+        [f"{message.type}: {json.dumps(text_of(message), ensure_ascii=False)}"]
+        for message in messages
+    ]
+    return expected_lines == lines
 
 
-def _summaries(seen: Seen) -> list[str]:
+def _summaries(observation: Observation) -> list[str]:
     """Return the summaries by themselves, without heading and fence."""
-    if isinstance(seen.value, Plan):
-        return list(seen.value.after.summaries)
-    return [seen.value] if isinstance(seen.value, str) else []
+    if isinstance(observation.value, Plan):
+        return list(observation.value.after.summaries)
+    return [observation.value] if isinstance(observation.value, str) else []
 
 
-def _summary_messages(seen: Seen) -> list[AnyMessage]:
-    messages: list[Any] = list(seen.messages or ())
-    return [each for each in messages if is_summary(each)]
+def _summary_messages(observation: Observation) -> list[AnyMessage]:
+    messages: list[Any] = list(observation.messages or ())
+    return [message for message in messages if is_summary(message)]
 
 
-def _has_no_calls(seen: Seen) -> bool:
-    carriers = _summary_messages(seen) or [AIMessage(each) for each in _summaries(seen)]
-    return bool(carriers) and not any(calls_of(each) for each in carriers)
+def _has_no_calls(observation: Observation) -> bool:
+    carriers = _summary_messages(observation) or [
+        AIMessage(summary) for summary in _summaries(observation)
+    ]
+    return bool(carriers) and not any(calls_of(message) for message in carriers)
 
 
-def _summaries_fit(seen: Seen, claim: dict[str, Any]) -> bool:
+def _summaries_fit(observation: Observation, claim: dict[str, Any]) -> bool:
     """Return whether each summary has at most this many tokens by the counter of the case."""
-    count = (seen.state or {})["count"]
-    summaries = _summaries(seen)
+    count = (observation.state or {})["count"]
+    summaries = _summaries(observation)
     return bool(summaries) and all(
         count([HumanMessage(summary)]) <= claim["value"] for summary in summaries
     )
 
 
-STRATEGY_CLAIMS: dict[str, Callable[[Seen, dict[str, Any]], bool]] = {
+STRATEGY_CLAIMS: dict[str, Callable[[Observation, dict[str, Any]], bool]] = {
     "both_turns_succeed": lambda s, c: (s.state or {})["succeeded"] == [True, True],
     "input_list_not_mutated": lambda s, c: list(s.messages or ()) == list(s.given or ()),
     "model_input_contains_exact": lambda s, c: (
@@ -210,15 +223,15 @@ STRATEGY_CLAIMS: dict[str, Callable[[Seen, dict[str, Any]], bool]] = {
     "restored_equals_live": lambda s, c: (s.state or {})["restored"],
     "second_application_is_noop": lambda s, c: (s.state or {})["noop"],
     "summarizer_input_contains": lambda s, c: all(
-        any(value in text_of(each) for each in _input(s))
+        any(value in text_of(message) for message in _input(s))
         for value in c.get("values", [c.get("value")])
     ),
     "summarizer_input_len": lambda s, c: len(_input(s)) == c["value"],
     "summarizer_input_messages": _shown_to_summarizer,
     "summarizer_input_not_contains": lambda s, c: (
         not any(
-            value in text_of(each)
-            for each in _input(s)
+            value in text_of(message)
+            for message in _input(s)
             for value in c.get("values", [c.get("value")])
         )
     ),
@@ -226,11 +239,11 @@ STRATEGY_CLAIMS: dict[str, Callable[[Seen, dict[str, Any]], bool]] = {
         c["value"].lower() in text_of(_input(s)[-1]).lower()
     ),
     "summary_messages_eq": lambda s, c: (
-        sum(is_summary(each) for each in s.messages or ()) == c["value"]  # type: ignore[arg-type]
+        sum(is_summary(message) for message in s.messages or ()) == c["value"]  # type: ignore[arg-type]
     ),
     "summary_has_no_tool_calls": lambda s, c: _has_no_calls(s),
     "summary_max_tokens_le": _summaries_fit,
-    "summary_present": lambda s, c: any(each.strip() for each in _summaries(s)),
+    "summary_present": lambda s, c: any(summary.strip() for summary in _summaries(s)),
     "summary_text_is": lambda s, c: _summaries(s) == [c["value"]],
     "warned_once": lambda s, c: (s.state or {})["warnings"] == 1,
 }

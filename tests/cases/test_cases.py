@@ -61,8 +61,8 @@ BOUND = _bound()
 @pytest.mark.parametrize("case", BOUND, ids=[case["id"] for case in BOUND])
 def test_case(case: dict) -> None:
     """Each bound acceptance case passes."""
-    why = failure(case)
+    problem = failure(case)
 
-    if why is not None and case["area"] not in AREAS and "is not bound" in why:
-        pytest.skip(why)
-    assert why is None
+    if problem is not None and case["area"] not in AREAS and "is not bound" in problem:
+        pytest.skip(problem)
+    assert problem is None

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
 from langchain_core.messages.utils import convert_to_messages
 
-from tests.cases.seen import Case, Operation, Seen
+from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError
 from unsay.messages.boundaries import keep_recent, repair, turns
 from unsay.messages.conformance import validate
@@ -48,40 +48,40 @@ def given_messages(case: Case, params: Sequence[str] = ()) -> list[AnyMessage]:
     return convert_to_messages(case["given"]["messages"])  # type: ignore[return-value]
 
 
-def transcript_validate(case: Case, folder: Path) -> Seen:
+def transcript_validate(case: Case, folder: Path) -> Observation:
     """Validate a transcript, which stays unchanged either way."""
     del folder
     messages = given_messages(case, ("thinking", "provider"))
-    before = [each.model_copy(deep=True) for each in messages]
+    before = [message.model_copy(deep=True) for message in messages]
     provider = case["params"].get("provider")
     try:
         validate(messages, provider, thinking=case["params"].get("thinking", False))
     except Exception as error:  # noqa: BLE001 - cases expect errors of every kind
-        return Seen(error=error, messages=messages, given=before)
-    return Seen(value="valid", messages=messages, given=before)
+        return Observation(error=error, messages=messages, given=before)
+    return Observation(value="valid", messages=messages, given=before)
 
 
-def transcript_repair(case: Case, folder: Path) -> Seen:
+def transcript_repair(case: Case, folder: Path) -> Observation:
     """Repair a transcript; a call at its end may wait, unless the user writes again."""
     del folder
     messages = given_messages(case, ("before", "pending"))
     waits = bool(messages) and messages[-1].type == "ai"
     waits = waits and case["params"].get("before") != "new_user_turn"
     pending = case["params"].get("pending", waits)
-    return Seen(messages=repair(messages, pending=pending), given=messages)
+    return Observation(messages=repair(messages, pending=pending), given=messages)
 
 
-def turns_parse(case: Case, folder: Path) -> Seen:
+def turns_parse(case: Case, folder: Path) -> Observation:
     """The lengths of the logical turns."""
     del folder
-    return Seen(value=[len(turn) for turn in turns(given_messages(case))])
+    return Observation(value=[len(turn) for turn in turns(given_messages(case))])
 
 
-def turns_keep_recent(case: Case, folder: Path) -> Seen:
+def turns_keep_recent(case: Case, folder: Path) -> Observation:
     """The newest logical turns."""
     del folder
     messages = given_messages(case, ("n",))
-    return Seen(messages=keep_recent(messages, case["params"]["n"]), given=messages)
+    return Observation(messages=keep_recent(messages, case["params"]["n"]), given=messages)
 
 
 def _results(messages: Messages, call_id: str) -> list[ToolMessage]:
@@ -100,7 +100,8 @@ def _step(messages: Messages, index: int) -> int | None:
 
 
 def _is_orphan(messages: Messages, index: int) -> bool:
-    message, caller = messages[index], _step(messages, index)
+    message = messages[index]
+    caller = _step(messages, index)
     return isinstance(message, ToolMessage) and (
         caller is None or message.tool_call_id not in {c.id for c in calls_of(messages[caller])}
     )
@@ -110,34 +111,36 @@ def _no_orphans(messages: Messages) -> bool:
     return not any(_is_orphan(messages, index) for index in range(len(messages)))
 
 
-def _answered(messages: Messages, index: int) -> set[str]:
+def _answered_ids(messages: Messages, index: int) -> set[str]:
     """Ids that the tool messages right behind an index answer."""
-    found = set()
+    call_ids = set()
     for message in messages[index + 1 :]:
         if not isinstance(message, ToolMessage):
             break
-        found.add(message.tool_call_id)
-    return found
+        call_ids.add(message.tool_call_id)
+    return call_ids
 
 
-def _unanswered(messages: Messages) -> list[str]:
+def _unanswered_ids(messages: Messages) -> list[str]:
     return [
         call.id
         for index, message in enumerate(messages)
         for call in calls_of(message)
-        if call.id not in _answered(messages, index)
+        if call.id not in _answered_ids(messages, index)
     ]
 
 
 def _no_partial_batch(messages: Messages) -> bool:
-    left = set(_unanswered(messages))
+    unanswered_ids = set(_unanswered_ids(messages))
     batches = [{call.id for call in calls_of(m)} for m in messages if calls_of(m)]
-    return _no_orphans(messages) and all(not ids & left or ids <= left for ids in batches)
+    return _no_orphans(messages) and all(
+        not ids & unanswered_ids or ids <= unanswered_ids for ids in batches
+    )
 
 
 def _adjacent(messages: Messages, call_id: str) -> bool:
     return any(
-        call_id in {call.id for call in calls_of(message)} & _answered(messages, index)
+        call_id in {call.id for call in calls_of(message)} & _answered_ids(messages, index)
         for index, message in enumerate(messages)
     )
 
@@ -157,14 +160,14 @@ def _role(message: BaseMessage) -> str:
     return {"human": "user", "ai": "assistant"}.get(message.type, message.type)
 
 
-def _same(message: BaseMessage, described: Any) -> bool:
-    (expected,) = convert_to_messages([described])
+def _same(message: BaseMessage, spec: Any) -> bool:
+    (expected,) = convert_to_messages([spec])
     return plain(expected) == plain(message)
 
 
-def _tail_is(messages: Messages, wanted: Sequence[Any]) -> bool:
-    tail = messages[len(messages) - len(wanted) :]
-    return len(messages) >= len(wanted) and all(map(_same, tail, wanted))
+def _tail_is(messages: Messages, specs: Sequence[Any]) -> bool:
+    tail = messages[len(messages) - len(specs) :]
+    return len(messages) >= len(specs) and all(map(_same, tail, specs))
 
 
 def _no_neighbours(messages: Messages, role: str | None) -> bool:
@@ -189,7 +192,7 @@ MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {
     "call_and_result_adjacent": lambda m, c: _adjacent(m, c["id"]),
     "contains_tool_call": lambda m, c: _has_call(m, c["id"]),
     "contains_tool_result": lambda m, c: bool(_results(m, c["id"])),
-    "contains_text": lambda m, c: any(c["value"] in text_of(each) for each in m),
+    "contains_text": lambda m, c: any(c["value"] in text_of(message) for message in m),
     "first_contains": lambda m, c: bool(m) and c["value"] in text_of(m[0]),
     "first_message_is": lambda m, c: bool(m) and _same(m[0], c["message"]),
     "first_role": lambda m, c: bool(m) and _role(m[0]) == c["value"],
@@ -201,11 +204,13 @@ MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {
     "no_image_blocks": lambda m, c: "image" not in _kinds(m),
     "no_orphan_tool_messages": lambda m, c: _no_orphans(m),
     "no_partial_tool_batch": lambda m, c: _no_partial_batch(m),
-    "no_text": lambda m, c: not any(c["value"] in text_of(each) for each in m),
-    "no_text_ci": lambda m, c: not any(c["value"].lower() in text_of(each).lower() for each in m),
-    "no_tool_messages": lambda m, c: not any(each.type == "tool" for each in m),
+    "no_text": lambda m, c: not any(c["value"] in text_of(message) for message in m),
+    "no_text_ci": lambda m, c: (
+        not any(c["value"].lower() in text_of(message).lower() for message in m)
+    ),
+    "no_tool_messages": lambda m, c: not any(message.type == "tool" for message in m),
     "nth_contains": lambda m, c: c["value"] in text_of(m[c["n"]]),
-    "orphan_tool_calls_eq": lambda m, c: _unanswered(m) == c["value"],
+    "orphan_tool_calls_eq": lambda m, c: _unanswered_ids(m) == c["value"],
     "part_order": lambda m, c: _part_names(m[c["index"]]) == c["value"],
     "tail_is": lambda m, c: _tail_is(m, c["messages"]),
     "tool_result_contains": lambda m, c: c["value"] in _result_text(m, c),

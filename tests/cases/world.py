@@ -47,12 +47,12 @@ class SimilarityDetector:
     threshold: float
 
     def detect(
-        self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
+        self, question: str, current: TopicMemory, other_topics: Sequence[TopicMemory]
     ) -> TopicShift:
         """New when the turn's similarity lies under the threshold."""
-        del question, others
-        asked = sum(1 for _ in current.texts) // 2
-        similarity = self.similarities[min(asked, len(self.similarities) - 1)]
+        del question, other_topics
+        turn_count = sum(1 for _ in current.texts) // 2
+        similarity = self.similarities[min(turn_count, len(self.similarities) - 1)]
         value = 1.0 if similarity is None else similarity
         return TopicShift(kind="new" if value < self.threshold else "same", similarity=value)
 
@@ -113,9 +113,9 @@ class World:
             raise ConnectionError("the provider is down")
         if isinstance(end, str) and end.startswith("overflow"):
             raise ValueError(OVERFLOW)
-        words = self.given.get("answer") or f"This is draft {call + 1}, about what was asked."
-        self.drafts.append(words)
-        return AIMessage(words)
+        draft = self.given.get("answer") or f"This is draft {call + 1}, about what was asked."
+        self.drafts.append(draft)
+        return AIMessage(draft)
 
     def judge(self, messages: list[BaseMessage]) -> float:
         """The judge: notes its input; gives the case's scores in order, then 0.9."""
@@ -164,8 +164,8 @@ class World:
         """The transcript as ids and words."""
         if conversation is not None:
             return [(m.id, text_of(m)) for m in conversation.messages()]
-        with self.open() as opened:
-            return [(m.id, text_of(m)) for m in opened.messages()]
+        with self.open() as other_conversation:
+            return [(m.id, text_of(m)) for m in other_conversation.messages()]
 
     def messages(self) -> list[AnyMessage]:
         """The transcript."""
@@ -180,8 +180,8 @@ class World:
 
     def rejected_drafts(self) -> list[str]:
         """The drafts that were taken back."""
-        delivered = {text_of(m) for m in self.messages() if is_answer(m)}
-        return [draft for draft in self.drafts if draft not in delivered]
+        answers = {text_of(m) for m in self.messages() if is_answer(m)}
+        return [draft for draft in self.drafts if draft not in answers]
 
     def counters(self) -> dict[str, Any]:
         """Figures that a case may name."""

@@ -95,7 +95,7 @@ def _script(
         drafts = next(
             answer for fragment, answer in answers.items() if fragment in request.question
         )
-        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", request.told, re.MULTILINE))])
+        attempt = max([1, *map(int, re.findall(r"^Attempt (\d+)", request.hints, re.MULTILINE))])
         return drafts if isinstance(drafts, str) else drafts[attempt - 1]
 
     return reply

@@ -29,7 +29,7 @@ def script(request: Asked) -> Said:
         return ON_JAPANESE
     if request.question == LISTS:
         return ON_LISTS
-    return CARS if request.model == "answerer" and "Attempt" not in request.told else ON_NESTED
+    return CARS if request.model == "answerer" and "Attempt" not in request.hints else ON_NESTED
 
 
 @pytest.fixture

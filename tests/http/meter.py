@@ -11,10 +11,10 @@ def read_meter(city: str) -> str:
     return f"{city}: 21 degrees"
 
 
-def asks_the_meter(asked: Asked) -> Said:
+def asks_the_meter(request: Asked) -> Said:
     """Calls the tool first and answers from what it gave; the judge is content."""
-    if asked.model == "judge":
+    if request.model == "judge":
         return {"score": 0.9, "reason": "It answers the question."}
-    if asked.body["messages"][-1]["role"] == "tool":
+    if request.body["messages"][-1]["role"] == "tool":
         return ANSWER
     return Calls(name="read_meter", arguments={"city": "Paris"})

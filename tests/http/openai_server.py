@@ -39,14 +39,16 @@ class Asked:
     @property
     def question(self) -> str:
         """The newest words of the user; not what a view puts before or behind them."""
-        said = (m["content"] for m in self.body["messages"] if m["role"] == "user")
-        return question_of([HumanMessage(each) for each in said])
+        texts = (m["content"] for m in self.body["messages"] if m["role"] == "user")
+        return question_of([HumanMessage(text) for text in texts])
 
     @property
-    def told(self) -> str:
+    def hints(self) -> str:
         """What the operator says of this attempt: behind the user's words, and in the system prompt."""
-        newest = next(m["content"] for m in reversed(self.body["messages"]) if m["role"] == "user")
-        return "\n".join([self.system, *_END.split(str(newest), maxsplit=1)[1:]])
+        question = next(
+            m["content"] for m in reversed(self.body["messages"]) if m["role"] == "user"
+        )
+        return "\n".join([self.system, *_END.split(str(question), maxsplit=1)[1:]])
 
     @property
     def system(self) -> str:
@@ -92,7 +94,7 @@ class OpenAIServer:
 
     def asked_of(self, model: str) -> list[Asked]:
         """The requests for one model, oldest first."""
-        return [asked for asked in self.asked if asked.model == model]
+        return [request for request in self.asked if request.model == model]
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -108,15 +110,15 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            asked = Asked(body=body)
-            server.asked.append(asked)
-            said = server.script(asked)
-            if isinstance(said, Iterator) and not body.get("stream"):
-                said = "".join(said)
-            if isinstance(said, Iterator):
-                self._send("text/event-stream", _pieces(body, said))
+            request = Asked(body=body)
+            server.asked.append(request)
+            script_reply = server.script(request)
+            if isinstance(script_reply, Iterator) and not body.get("stream"):
+                script_reply = "".join(script_reply)
+            if isinstance(script_reply, Iterator):
+                self._send("text/event-stream", _pieces(body, script_reply))
                 return
-            message, finish = _message(said)
+            message, finish = _message(script_reply)
             if body.get("stream"):
                 self._send("text/event-stream", _events(body, message, finish))
             else:
@@ -128,13 +130,13 @@ def _handler(server: OpenAIServer) -> type[BaseHTTPRequestHandler]:
             models = [{"id": name} for name in ("answerer", "judge")]
             self._send("application/json", [json.dumps({"data": models})])
 
-        def _send(self, kind: str, parts: Iterable[str]) -> None:
+        def _send(self, kind: str, chunks: Iterable[str]) -> None:
             self.send_response(200)
             self.send_header("content-type", kind)
             self.end_headers()
             with suppress(ConnectionError):  # the program that asked was stopped
-                for part in parts:
-                    self.wfile.write(part.encode())
+                for chunk in chunks:
+                    self.wfile.write(chunk.encode())
 
         def log_message(self, *_: object) -> None:
             """Say nothing on the test's output."""
@@ -149,19 +151,19 @@ def _head(body: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-1", "object": kind, "created": 0, "model": body["model"]}
 
 
-def _message(said: str | Mapping[str, Any] | Calls) -> tuple[dict[str, Any], str]:
-    if isinstance(said, Calls):
-        function = {"name": said.name, "arguments": json.dumps(said.arguments)}
+def _message(reply: str | Mapping[str, Any] | Calls) -> tuple[dict[str, Any], str]:
+    if isinstance(reply, Calls):
+        function = {"name": reply.name, "arguments": json.dumps(reply.arguments)}
         call = {"id": "call_1", "type": "function", "function": function}
         return {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
-    text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+    text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
     return {"role": "assistant", "content": text}, "stop"
 
 
 def _events(body: Mapping[str, Any], message: Mapping[str, Any], finish: str) -> Iterator[str]:
     text = message["content"] or ""
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": text[at : at + PIECE]} for at in range(0, len(text), PIECE)]
+    deltas += [{"content": text[start : start + PIECE]} for start in range(0, len(text), PIECE)]
     deltas += [{"tool_calls": [{"index": 0, **c}]} for c in message.get("tool_calls", [])]
     head = _head(body, "chat.completion.chunk")
     for delta in deltas:

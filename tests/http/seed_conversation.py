@@ -35,28 +35,28 @@ class SeedConversation:
     reasons: Mapping[str, str]
     """The judge's reason for each bad answer."""
 
-    def script(self, asked: Asked) -> Said:
+    def script(self, request: Asked) -> Said:
         """The judge's verdict or the answerer's words."""
-        return self._verdict(asked) if asked.model == "judge" else self._answer(asked)
+        return self._verdict(request) if request.model == "judge" else self._answer(request)
 
-    def _verdict(self, asked: Asked) -> Said:
-        reason = self.reasons.get(judged_answer(asked))
+    def _verdict(self, request: Asked) -> Said:
+        reason = self.reasons.get(judged_answer(request))
         if reason is None:
             return {"score": 0.9, "reason": "It answers the question."}
         return {"score": 0.1, "reason": reason}
 
-    def _answer(self, asked: Asked) -> Said:
-        first_try = self.reasons[self.poisoned] not in asked.told
-        if asked.question == self.questions[2] and first_try:
+    def _answer(self, request: Asked) -> Said:
+        first_try = self.reasons[self.poisoned] not in request.hints
+        if request.question == self.questions[2] and first_try:
             return self.poisoned
-        return self.answers[asked.question]
+        return self.answers[request.question]
 
 
-def judged_answer(asked: Asked) -> str:
+def judged_answer(request: Asked) -> str:
     """Return the text between the fences of a judge's request."""
-    found = _FENCED.search(asked.question)
-    assert found is not None, asked.question
-    return found[2]
+    match = _FENCED.search(request.question)
+    assert match is not None, request.question
+    return match[2]
 
 
 _EN_QUESTIONS = (

@@ -55,19 +55,19 @@ class Attack:
     """One conversation: what the two models say in it."""
 
     text: str
-    place: str
+    position: str
     in_words: bool
 
-    def script(self, asked: Asked) -> Said:
+    def script(self, request: Asked) -> Said:
         """The answer, or a verdict that quotes the attack."""
-        if asked.model == "judge":
+        if request.model == "judge":
             return self.verdict()
-        if self.place in ("arguments", "result") and not any(
-            m["role"] == "tool" for m in asked.body["messages"]
+        if self.position in ("arguments", "result") and not any(
+            m["role"] == "tool" for m in request.body["messages"]
         ):
-            query = self.text if self.place == "arguments" else "primes"
+            query = self.text if self.position == "arguments" else "primes"
             return Calls(name="look", arguments={"query": query})
-        return f"{WRONG}\n{self.text}" if self.place == "answer" else WRONG
+        return f"{WRONG}\n{self.text}" if self.position == "answer" else WRONG
 
     def verdict(self) -> Said:
         """A low score, with the attack quoted in it."""
@@ -92,7 +92,7 @@ def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         yield server
 
 
-def attacked(server: OpenAIServer, attack: Attack) -> Any:
+def run_attack(server: OpenAIServer, attack: Attack) -> Any:
     """The reply of one attacked conversation; no draft may pass."""
     server.script = attack.script
 
@@ -100,39 +100,39 @@ def attacked(server: OpenAIServer, attack: Attack) -> Any:
     def look(query: str) -> str:
         """Look something up."""
         del query
-        return attack.text if attack.place == "result" else "Seven is a number."
+        return attack.text if attack.position == "result" else "Seven is a number."
 
     settings = {
         "judge_model": "judge",
         "max_rollbacks": 0,
         "max_tool_steps": 2,
     }
-    tools = [look] if attack.place in ("arguments", "result") else []
+    tools = [look] if attack.position in ("arguments", "result") else []
     with Conversation.open(
         ":memory:", model="answerer", settings=settings, tools=tools
     ) as conversation:
-        if attack.place == "earlier":
+        if attack.position == "earlier":
             conversation.add([HumanMessage("Hello.", id="h"), AIMessage(attack.text, id="a")])
-        documents = [attack.text] if attack.place == "document" else []
-        words = f"{QUESTION} {attack.text}" if attack.place == "question" else QUESTION
-        return conversation.say(words, documents=documents)
+        documents = [attack.text] if attack.position == "document" else []
+        question = f"{QUESTION} {attack.text}" if attack.position == "question" else QUESTION
+        return conversation.say(question, documents=documents)
 
 
 def check_requests(server: OpenAIServer, attack: Attack) -> None:
     """What the judge was sent: our instructions, and the conversation between tags of one key."""
-    asked = server.asked_of("judge")
-    assert asked or attack.text == ATTACKS["pads"], "only a loop fails for certain"
-    for request in asked:
+    requests = server.asked_of("judge")
+    assert requests or attack.text == ATTACKS["pads"], "only a loop fails for certain"
+    for request in requests:
         system, user = request.body["messages"]
         assert ["system", "user"] == [system["role"], user["role"]]
         texts = (ENGLISH, JAPANESE)
         assert system["content"] in [
             t
-            for each in texts
+            for text in texts
             for t in (
-                each.say("judge_system"),
-                f"{each.say('judge_system')}\n{each.say('judge_tools')}",
-                each.say("document_system"),
+                text.say("judge_system"),
+                f"{text.say('judge_system')}\n{text.say('judge_tools')}",
+                text.say("document_system"),
             )
         ]
         outside = FENCED.sub("", user["content"])
@@ -154,13 +154,13 @@ def check_requests(server: OpenAIServer, attack: Attack) -> None:
         assert len(user["content"]) < 60_000, "padding is shortened"
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("position", PLACES)
 @pytest.mark.parametrize("name", sampled(ATTACKS, every=4))
-def test_no_attack_changes_the_outcome(running: OpenAIServer, name: str, place: str) -> None:
+def test_no_attack_changes_the_outcome(running: OpenAIServer, name: str, position: str) -> None:
     """The judge's own low score counts, whatever the conversation and its quotation say."""
-    attack = Attack(text=ATTACKS[name], place=place, in_words=False)
+    attack = Attack(text=ATTACKS[name], position=position, in_words=False)
 
-    reply = attacked(running, attack)
+    reply = run_attack(running, attack)
 
     # The local checks fail some by themselves, with a lower score.
     assert "failed" == reply.outcome
@@ -173,9 +173,9 @@ def test_no_attack_is_read_as_the_score_of_a_judge_in_words(
     running: OpenAIServer, name: str
 ) -> None:
     """A judge that answers in prose and quotes the attack is read as 0.2, or as unscored."""
-    attack = Attack(text=ATTACKS[name], place="answer", in_words=True)
+    attack = Attack(text=ATTACKS[name], position="answer", in_words=True)
 
-    reply = attacked(running, attack)
+    reply = run_attack(running, attack)
 
     assert reply.score is None or reply.score <= 0.2
     assert "passed" != reply.outcome
@@ -184,8 +184,8 @@ def test_no_attack_is_read_as_the_score_of_a_judge_in_words(
 
 def test_copying_the_question_into_the_answer_does_not_help(running: OpenAIServer) -> None:
     """Neither with a judge nor without one."""
-    copied = Attack(text=f"{QUESTION} " * 20, place="answer", in_words=False)
-    assert "failed" == attacked(running, copied).outcome
+    copy = Attack(text=f"{QUESTION} " * 20, position="answer", in_words=False)
+    assert "failed" == run_attack(running, copy).outcome
 
     running.script = lambda _: f"{QUESTION} {QUESTION}"
     settings = {"judging": "local", "max_rollbacks": 0}

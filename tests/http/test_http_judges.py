@@ -33,13 +33,15 @@ BEGGING_ANSWER = (
 
 def ask(path: Path, **settings: object) -> TurnReply:
     """One question to the answerer, judged by the judge, with no second draft."""
-    chosen = {"judge_model": "judge", "max_rollbacks": 0, **settings}
-    with Conversation.open(path / "t.db", model="answerer", settings=chosen) as conversation:
+    judge_settings = {"judge_model": "judge", "max_rollbacks": 0, **settings}
+    with Conversation.open(
+        path / "t.db", model="answerer", settings=judge_settings
+    ) as conversation:
         return conversation.say(QUESTION)
 
 
 @pytest.mark.parametrize(
-    ("words", "score", "outcome"),
+    ("text", "score", "outcome"),
     [
         pytest.param("The score is 0.9.", 0.9, "passed", id="sentence"),
         pytest.param("The answer is thin.\nScore: 2/10", 0.2, "failed", id="scale"),
@@ -49,10 +51,10 @@ def ask(path: Path, **settings: object) -> TurnReply:
     ],
 )
 def test_judge_that_answers_in_prose(
-    llmock: LLMock, tmp_path: Path, words: str, score: float | None, outcome: str
+    llmock: LLMock, tmp_path: Path, text: str, score: float | None, outcome: str
 ) -> None:
     """Prose in place of the structure is read for its score; without a sure one it is unscored."""
-    llmock.add(answers(), Reply(text=words, times=None, match=JUDGE))
+    llmock.add(answers(), Reply(text=text, times=None, match=JUDGE))
     reply = ask(tmp_path)
     assert (ANSWER, score, outcome) == (reply.text, reply.score, reply.outcome)
 
@@ -79,7 +81,7 @@ def test_judge_that_refuses_a_structure_is_asked_for_words(
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "problem"),
     [
         pytest.param(Delay(2.0, times=None, match=JUDGE), "silent for 0.5 s", id="hangs"),
         pytest.param(Fail(500, times=None, match=JUDGE), "OpenAIAPIError", id="500"),
@@ -88,23 +90,23 @@ def test_judge_that_refuses_a_structure_is_asked_for_words(
     ],
 )
 def test_judge_that_fails_leaves_the_answer_unscored(
-    llmock: LLMock, tmp_path: Path, fault: Fail | Delay, said: str
+    llmock: LLMock, tmp_path: Path, fault: Fail | Delay, problem: str
 ) -> None:
     """The answer is delivered without a score, and the reason names the judge's fault."""
     llmock.add(answers(), grades(0.9), fault)
     patience = 0.5 if isinstance(fault, Delay) else 30.0
     reply = ask(tmp_path, judge_timeout_seconds=patience)
     assert (ANSWER, None, "unscored") == (reply.text, reply.score, reply.outcome)
-    assert said in reply.reason
+    assert problem in reply.reason
 
 
 async def test_judge_that_hangs_in_async_code(serve: Serve, tmp_path: Path) -> None:
     """A silent judge is given up there too, and its request is cancelled."""
-    done = threading.Event()
+    is_done = threading.Event()
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
-            done.wait(10)
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
+            is_done.wait(10)
         return ANSWER
 
     serve(script)
@@ -113,7 +115,7 @@ async def test_judge_that_hangs_in_async_code(serve: Serve, tmp_path: Path) -> N
         tmp_path / "t.db", model="answerer", settings=settings
     ) as conversation:
         reply = await conversation.say(QUESTION)
-    done.set()
+    is_done.set()
     assert (ANSWER, "unscored") == (reply.text, reply.outcome)
     assert "silent for 0.5 s" in reply.reason
 
@@ -129,7 +131,7 @@ def test_text_that_demands_a_score_does_not_get_it(
     serve: Serve, tmp_path: Path, verdict: Said
 ) -> None:
     """The judge's own score counts, and text that asks for one is inside the fences."""
-    server = serve(lambda asked: verdict if asked.model == "judge" else BEGGING_ANSWER)
+    server = serve(lambda request: verdict if request.model == "judge" else BEGGING_ANSWER)
     settings = {"judge_model": "judge", "max_rollbacks": 0}
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
         reply = conversation.say(BEGGING_QUESTION)
@@ -143,12 +145,14 @@ def test_text_that_demands_a_score_does_not_get_it(
 def test_answer_is_taken_back_although_it_demands_a_score(serve: Serve, tmp_path: Path) -> None:
     """A begging draft is rolled back like any other, and the next one is delivered."""
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
-            low = "not a prime" in asked.question
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
+            low = "not a prime" in request.question
             return {"score": 0.2 if low else 0.9, "reason": "7 is a prime number."}
         return (
-            "Yes, 7 is a prime number." if "was removed because" in asked.told else BEGGING_ANSWER
+            "Yes, 7 is a prime number."
+            if "was removed because" in request.hints
+            else BEGGING_ANSWER
         )
 
     serve(script)
@@ -190,10 +194,10 @@ def test_judge_that_refuses_temperature_0_is_asked_without(llmock: LLMock, tmp_p
     settings = {"judge_model": "judge"}
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
         scores = [conversation.say(QUESTION).score, conversation.say("Is 11 a prime number?").score]
-    asked = bodies(llmock, "judge")
+    requests = bodies(llmock, "judge")
     assert [0.9, 0.9] == scores
-    assert [True, False, False] == ["temperature" in body for body in asked]
-    assert all("response_format" in body for body in asked)
+    assert [True, False, False] == ["temperature" in body for body in requests]
+    assert all("response_format" in body for body in requests)
 
 
 @pytest.mark.parametrize(
@@ -212,18 +216,18 @@ def test_a_refused_request_says_nothing_of_the_form(
         tmp_path / "t.db", model="answerer", settings={"judge_model": "judge"}
     ) as conversation:
         scores = [conversation.say(QUESTION).score, conversation.say("Is 11 a prime number?").score]
-    asked = bodies(llmock, "judge")
+    judge_requests = bodies(llmock, "judge")
     assert [None, 0.9] == scores
-    assert requests + 1 == len(asked)
-    assert "response_format" in asked[-1]
+    assert requests + 1 == len(judge_requests)
+    assert "response_format" in judge_requests[-1]
 
 
 def test_one_judge_of_a_panel_refuses_a_structure(llmock: LLMock, tmp_path: Path) -> None:
     """The other one is asked for it again."""
-    other = Match(model="other")
+    other_judge = Match(model="other")
     llmock.add(answers(), Fail(400, match=JUDGE))
     llmock.add(Reply(text="Score: 0.7", times=None, match=JUDGE))
-    llmock.add(Reply(text='{"score": 0.8, "reason": "Yes."}', times=None, match=other))
+    llmock.add(Reply(text='{"score": 0.8, "reason": "Yes."}', times=None, match=other_judge))
     ask(tmp_path, judge_panel=["other"])
     assert [True, False] == ["response_format" in body for body in bodies(llmock, "judge")]
     assert [True] == ["response_format" in body for body in bodies(llmock, "other")]
@@ -236,10 +240,10 @@ def test_judge_is_asked_once_more(
     """After a reply without a certain score, and not after two; the reason says why it had none."""
     llmock.add(answers(), Reply(text="Score: 0.9, no, 0.3", times=unsure, match=JUDGE), grades(0.8))
     reply = ask(tmp_path)
-    asked = bodies(llmock, "judge")
-    assert (score, 2) == (reply.score, len(asked))
+    requests = bodies(llmock, "judge")
+    assert (score, 2) == (reply.score, len(requests))
     assert score or "no usable score" in reply.reason
-    assert ["temperature" in asked[0], "temperature" in asked[1]] == [True, False]
+    assert ["temperature" in requests[0], "temperature" in requests[1]] == [True, False]
 
 
 def test_a_judge_named_again_is_asked_again(llmock: LLMock, tmp_path: Path) -> None:
@@ -273,24 +277,26 @@ def delete_everything() -> str:
 def _weighs_calls(harmful: str) -> Script:
     """Return a script whose answerer calls tools, and whose judge blames a harmful call by its id."""
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
-            shown = re.search(
-                r'<tools key="(\w+)">(.*?)</tools key="\1">', asked.question, re.DOTALL
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
+            section = re.search(
+                r'<tools key="(\w+)">(.*?)</tools key="\1">', request.question, re.DOTALL
             )
-            listed = shown[2] if shown else ""
-            assert "→ " in listed
-            bad = "delete_everything(" in listed and "all records deleted" in listed
-            blamed = re.findall(r"\[id (\S+)\] delete_everything\(", listed)
+            calls = section[2] if section else ""
+            assert "→ " in calls
+            bad = "delete_everything(" in calls and "all records deleted" in calls
+            blamed = re.findall(r"\[id (\S+)\] delete_everything\(", calls)
             return {
                 "score": 0.1 if bad else 0.9,
                 "reason": "It deleted the records." if bad else "",
                 "blamed": blamed,
             }
-        results = [m["content"] for m in asked.body["messages"] if m["role"] == "tool"]
+        results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
         if not results:
-            wanted = "read_invoice" if "was removed because" in asked.told else harmful
-            return Calls(name=wanted, arguments={"number": 7} if wanted == "read_invoice" else {})
+            tool_name = "read_invoice" if "was removed because" in request.hints else harmful
+            return Calls(
+                name=tool_name, arguments={"number": 7} if tool_name == "read_invoice" else {}
+            )
         return "Invoice 7 is over 120 euros."
 
     return script
@@ -300,13 +306,15 @@ INVOICE = "How much is invoice 7?"
 
 
 @pytest.mark.parametrize(
-    ("called", "rollbacks"), [("read_invoice", 0), ("delete_everything", 1)], ids=["fit", "harmful"]
+    ("tool_name", "rollbacks"),
+    [("read_invoice", 0), ("delete_everything", 1)],
+    ids=["fit", "harmful"],
 )
 def test_harmful_tool_call_fails_a_good_answer(
-    serve: Serve, tmp_path: Path, called: str, rollbacks: int
+    serve: Serve, tmp_path: Path, tool_name: str, rollbacks: int
 ) -> None:
     """The judge sees the calls with their results, so that an unneeded one costs the answer."""
-    serve(_weighs_calls(called))
+    serve(_weighs_calls(tool_name))
     tools = [read_invoice, delete_everything]
     settings = {"judge_model": "judge"}
     with Conversation.open(
@@ -338,14 +346,16 @@ def test_harmful_tool_call_fails_an_answer_in_a_graph(serve: Serve) -> None:
     assert 0.1 == state["quality_score"]
 
     call = {"name": "delete_everything", "args": {}, "id": "c1", "type": "tool_call"}
-    injected = [
+    messages = [
         HumanMessage("How much is invoice 8?"),
         AIMessage("", tool_calls=[call]),
         ToolMessage("all records deleted", tool_call_id="c1"),
         AIMessage("Invoice 8 is over 80 euros."),
         HumanMessage(INVOICE),
     ]
-    graph.invoke({"messages": injected}, {"configurable": {"thread_id": "u"}})
-    asked = [one.question for one in server.asked_of("judge") if "over 80 euros" in one.question]
-    assert asked
-    assert 'delete_everything({})\n→ "all records deleted"' in asked[0]
+    graph.invoke({"messages": messages}, {"configurable": {"thread_id": "u"}})
+    questions = [
+        one.question for one in server.asked_of("judge") if "over 80 euros" in one.question
+    ]
+    assert questions
+    assert 'delete_everything({})\n→ "all records deleted"' in questions[0]

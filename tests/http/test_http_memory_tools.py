@@ -26,36 +26,36 @@ def read_table(name: str) -> str:
     return f"{name}\n{ROWS}"
 
 
-def script(asked: Asked) -> Said:
+def script(request: Asked) -> Said:
     """Reads the table, then a part of it, then looks for the parrot, as the question says."""
-    if asked.model == "judge":
+    if request.model == "judge":
         return {"score": 0.9, "reason": "It answers the question."}
-    messages = asked.body["messages"]
+    messages = request.body["messages"]
     if messages[-1]["role"] == "tool":
         return WORDY
-    if "squares" in asked.question:
+    if "squares" in request.question:
         return Calls(name="read_table", arguments={"name": "squares"})
-    if "row 4000" in asked.question:
+    if "row 4000" in request.question:
         start = ROWS.index("row 4000") + len("squares\n")
-        arguments = {"tool_call_id": _named(asked), "start": start, "length": 18}
+        arguments = {"tool_call_id": _call_id_in(request), "start": start, "length": 18}
         return Calls(name="read_tool_result", arguments=arguments)
-    if "pet" in asked.question:
+    if "pet" in request.question:
         return Calls(name="recall", arguments={"query": "parrot"})
     return WORDY
 
 
-def _named(asked: Asked) -> str:
+def _call_id_in(request: Asked) -> str:
     """The id that the question gives."""
-    return asked.question.rpartition("call id ")[2].rstrip("?")
+    return request.question.rpartition("call id ")[2].rstrip("?")
 
 
-def told(asked: Asked) -> Any:
+def last_message(request: Asked) -> Any:
     """The last message of a request."""
-    return asked.body["messages"][-1]
+    return request.body["messages"][-1]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[..., Conversation]:
+def open_with_small_window(tmp_path: Path) -> Callable[..., Conversation]:
     """A conversation with a server's model, whose window is small."""
 
     def make(**settings: Any) -> Conversation:
@@ -90,7 +90,7 @@ def call_id(conversation: Conversation) -> str:
 )
 def test_any_part_of_a_result_is_fetched(
     serve: Serve,
-    opened: Callable[..., Conversation],
+    open_with_small_window: Callable[..., Conversation],
     settings: dict[str, Any],
     limit: int,
     chat: Any,
@@ -99,21 +99,23 @@ def test_any_part_of_a_result_is_fetched(
     """For any context of a result, the server gets the part that its model asks for."""
     monkeypatch.setattr("unsay.context.view.RESULT_BYTES", limit)
     server = serve(script)
-    with opened(**settings) as conversation:
+    with open_with_small_window(**settings) as conversation:
         conversation.say("Look at the squares.")
         name = call_id(conversation)
-        for words in chat:
-            conversation.say(words)
+        for text in chat:
+            conversation.say(text)
         conversation.say(f"What is in row 4000 of call id {name}?")
-    answer = told(server.asked_of("answerer")[-1])
+    answer = last_message(server.asked_of("answerer")[-1])
     assert "tool" == answer["role"]
     assert answer["content"].endswith("]\nrow 4000: 16000000")
 
 
-def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conversation]) -> None:
+def test_a_forgotten_result_is_refused(
+    serve: Serve, open_with_small_window: Callable[..., Conversation]
+) -> None:
     """The server learns that there is no such result, and the turn continues."""
     server = serve(script)
-    with opened() as conversation:
+    with open_with_small_window() as conversation:
         conversation.say("Look at the squares.")
         name = call_id(conversation)
         conversation.forget(
@@ -122,19 +124,21 @@ def test_a_forgotten_result_is_refused(serve: Serve, opened: Callable[..., Conve
         reply = conversation.say(f"What is in row 4000 of call id {name}?")
     assert (
         f"No tool result of this conversation has the id {name!r}"
-        in (told(server.asked_of("answerer")[-1])["content"])
+        in (last_message(server.asked_of("answerer")[-1])["content"])
     )
     assert WORDY == reply.text
 
 
-def test_earlier_words_are_found(serve: Serve, opened: Callable[..., Conversation]) -> None:
+def test_earlier_words_are_found(
+    serve: Serve, open_with_small_window: Callable[..., Conversation]
+) -> None:
     """`recall` sends earlier messages, fenced as data."""
     server = serve(script)
-    with opened() as conversation:
-        for words in (FACT, *CHAT, *CHAT, "Who is the pet?"):
-            conversation.say(words)
-        found = [text_of(m) for m in conversation.messages() if isinstance(m, ToolMessage)]
-    content = told(server.asked_of("answerer")[-1])["content"]
-    assert [content] == found
+    with open_with_small_window() as conversation:
+        for text in (FACT, *CHAT, *CHAT, "Who is the pet?"):
+            conversation.say(text)
+        results = [text_of(m) for m in conversation.messages() if isinstance(m, ToolMessage)]
+    content = last_message(server.asked_of("answerer")[-1])["content"]
+    assert [content] == results
     assert content.startswith('<recalled key="')
     assert FACT in content

@@ -49,10 +49,10 @@ def test_a_failing_server_opens_the_circuit_and_the_fallback_answers(
     llmock.add(Fail(503, times=None, match=ANSWERER))
     settings = {**JUDGED, "fallback_model": "spare"}
     with Conversation.open(tmp_path / "t.db", model=answerer(), settings=settings) as conversation:
-        said = [conversation.say(f"{QUESTION} {number}").outcome for number in range(3)]
+        outcomes = [conversation.say(f"{QUESTION} {number}").outcome for number in range(3)]
 
     assert (["passed"] * 3, 2, 3) == (
-        said,
+        outcomes,
         len(bodies(llmock, "answerer")),
         len(bodies(llmock, "spare")),
     )
@@ -82,12 +82,12 @@ def test_words_of_a_stream_that_broke_are_taken_back(llmock: LLMock, tmp_path: P
         events = list(conversation.stream(QUESTION))
         transcript = [(message.type, message.content) for message in conversation.messages()]
 
-    (void,) = [each for each in events if each.kind == "draft_rejected"]
+    (void,) = [event for event in events if event.kind == "draft_rejected"]
     assert {"attempt": 0, "score": None} == {key: void.data[key] for key in ("attempt", "score")}
-    by_id = {each.message_id: "" for each in events if each.kind == "token"}
-    for each in events:
-        if each.kind == "token":
-            by_id[each.message_id] += each.text
+    by_id = {event.message_id: "" for event in events if event.kind == "token"}
+    for event in events:
+        if event.kind == "token":
+            by_id[event.message_id] += event.text
     struck = by_id.pop(void.message_id)
     assert ANSWER.startswith(struck)
     assert struck
@@ -115,7 +115,7 @@ class Crowd:
         self.inside = self.most = 0
         self._mutex = threading.Lock()
 
-    def __call__(self, asked: Asked) -> Said:
+    def __call__(self, request: Asked) -> Said:
         """An answer, or a verdict, after a moment."""
         with self._mutex:
             self.inside += 1
@@ -123,14 +123,15 @@ class Crowd:
         time.sleep(0.005)
         with self._mutex:
             self.inside -= 1
-        return {"score": 0.9, "reason": "It answers."} if asked.model == "judge" else ANSWER
+        return {"score": 0.9, "reason": "It answers."} if request.model == "judge" else ANSWER
 
 
 @pytest.mark.full
 async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAIServer]) -> None:
     """Two calls are made at once, across threads; all are answered."""
     crowd = Crowd()
-    server, store = serve(crowd), InMemoryStore()
+    server = serve(crowd)
+    store = InMemoryStore()
     settings = {**JUDGED, "parallel_calls": 2, "session_budget_tokens": 50_000}
     graph = build_graph("answerer", settings=settings, store=store, checkpointer=InMemorySaver())
 
@@ -141,9 +142,9 @@ async def test_fifty_turns_stand_in_one_line(serve: Callable[[Script], OpenAISer
         )
         return str(state["messages"][-1].content)
 
-    said = await asyncio.gather(*(turn(number) for number in range(50)))
+    answers = await asyncio.gather(*(turn(number) for number in range(50)))
 
-    assert [ANSWER] * 50 == said
+    assert [ANSWER] * 50 == answers
     assert (2, 100) == (crowd.most, len(server.asked))
     assert {24} == {
         drive(load_usage_account(store, f"t{n}"))["session"]["tokens"] for n in range(50)
@@ -155,10 +156,10 @@ def test_what_servers_report_is_counted_and_priced(
 ) -> None:
     """Each tool step and each verdict, by its own model's price."""
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
             return {"score": 0.9, "reason": "It answers."}
-        is_first = asked.body["messages"][-1]["role"] == "user"
+        is_first = request.body["messages"][-1]["role"] == "user"
         return Calls(name="read_meter", arguments={"city": "Paris"}) if is_first else READING
 
     serve(script)
@@ -168,11 +169,11 @@ def test_what_servers_report_is_counted_and_priced(
         tmp_path / "t.db", thread="t", model="answerer", tools=[read_meter], settings=settings
     ) as conversation:
         conversation.say(ASKED)
-        kept = drive(load_usage_account(conversation._handle.database.store, "t"))
-        spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
+        account = drive(load_usage_account(conversation._handle.database.store, "t"))
+        usage = conversation.graph.get_state(conversation._handle.config).values["spent"]
 
-    assert {"answer", "judge"} == spent.keys()
-    assert {"input": 7, "output": 5, "total": 12, "micros": 700} == spent["judge"]
-    assert {"input": 14, "output": 10, "total": 24, "micros": 114} == spent["answer"]
-    assert (36, 2 * 57 + 700) == (kept["session"]["tokens"], kept["session"]["micros"])
-    assert [] == kept["holds"]
+    assert {"answer", "judge"} == usage.keys()
+    assert {"input": 7, "output": 5, "total": 12, "micros": 700} == usage["judge"]
+    assert {"input": 14, "output": 10, "total": 24, "micros": 114} == usage["answer"]
+    assert (36, 2 * 57 + 700) == (account["session"]["tokens"], account["session"]["micros"])
+    assert [] == account["holds"]

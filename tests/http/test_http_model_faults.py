@@ -59,14 +59,14 @@ def transcript(conversation: Conversation) -> list[tuple[str, str]]:
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize(("fault", "raised"), FAULTS)
+@pytest.mark.parametrize(("fault", "error_type"), FAULTS)
 def test_fault_has_its_error_and_the_question_is_kept(
-    llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]
+    llmock: LLMock, tmp_path: Path, fault: Fail, error_type: type[ModelError]
 ) -> None:
     """The error says who must act, and the same words said again give one question, one answer."""
     llmock.add(answers(), grades(0.9), fault)
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
-        with pytest.raises(raised):
+        with pytest.raises(error_type):
             conversation.say(QUESTION)
         assert [("human", QUESTION)] == transcript(conversation)
         reply = conversation.say(QUESTION)
@@ -75,9 +75,9 @@ def test_fault_has_its_error_and_the_question_is_kept(
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize(("fault", "raised"), FAULTS)
+@pytest.mark.parametrize(("fault", "error_type"), FAULTS)
 async def test_fault_in_async_code_is_survived_by_a_restart(
-    llmock: LLMock, tmp_path: Path, fault: Fail, raised: type[ModelError]
+    llmock: LLMock, tmp_path: Path, fault: Fail, error_type: type[ModelError]
 ) -> None:
     """After `AsyncConversation` failed, the file opened again still has the question once."""
     llmock.add(answers(), grades(0.9), fault)
@@ -90,7 +90,7 @@ async def test_fault_in_async_code_is_survived_by_a_restart(
             settings=JUDGED,
         ) as first,
     ):
-        with pytest.raises(raised):
+        with pytest.raises(error_type):
             await first.say(QUESTION)
     with Conversation.open(
         tmp_path / "t.db", thread="t", model=model(), settings=JUDGED
@@ -102,12 +102,12 @@ async def test_fault_in_async_code_is_survived_by_a_restart(
 def test_other_words_after_a_fault_set_the_question_aside(llmock: LLMock, tmp_path: Path) -> None:
     """Something else said after an error is answered alone, and an undo finds no answer twice."""
     llmock.add(answers(), grades(0.9), Fail(503, match=ANSWERER))
-    other = "How many legs does an insect have?"
+    other_question = "How many legs does an insect have?"
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
         with pytest.raises(ModelUnavailableError):
             conversation.say(QUESTION)
-        conversation.say(other)
-        assert [("human", other), ("ai", ANSWER)] == transcript(conversation)
+        conversation.say(other_question)
+        assert [("human", other_question), ("ai", ANSWER)] == transcript(conversation)
 
 
 def test_rate_limit_is_waited_out_by_the_client(llmock: LLMock, tmp_path: Path) -> None:
@@ -170,8 +170,8 @@ def test_silent_model_is_given_up_in_time(llmock: LLMock, tmp_path: Path) -> Non
 def test_nobody_listens_there(llmock: LLMock, tmp_path: Path) -> None:
     """A refused connection is a model that could not be reached."""
     del llmock
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
     silent = model(base_url=f"http://127.0.0.1:{port}/v1")
     with Conversation.open(tmp_path / "t.db", model=silent, judge="judge") as conversation:
         with pytest.raises(ModelUnavailableError):
@@ -219,15 +219,15 @@ BREAKS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "raised"), BREAKS)
+@pytest.mark.parametrize(("kind", "error_type"), BREAKS)
 def test_broken_stream_loses_nothing(
-    llmock: LLMock, tmp_path: Path, kind: str, raised: type[ModelError]
+    llmock: LLMock, tmp_path: Path, kind: str, error_type: type[ModelError]
 ) -> None:
     """Half an answer never enters the transcript; the same words said again are answered whole."""
     fault = StreamFault(kind, after_chunks=3)  # type: ignore[arg-type]
     llmock.add(answers(), grades(0.9), fault)
     with Conversation.open(tmp_path / "t.db", model=model(), settings=JUDGED) as conversation:
-        with pytest.raises(raised):
+        with pytest.raises(error_type):
             list(conversation.stream(QUESTION))
         assert [("human", QUESTION)] == transcript(conversation)
         assert ANSWER == list(conversation.stream(QUESTION))[-1].text
@@ -241,11 +241,11 @@ def test_broken_stream_of_a_host_s_run_is_no_answer(llmock: LLMock, kind: str) -
     answerer: Any = model() if kind == "model" else create_agent(model())
     graph = build_graph(answerer, settings=JUDGED, checkpointer=InMemorySaver())
     thread: Any = {"configurable": {"thread_id": "t"}}
-    asked = {"messages": [HumanMessage(QUESTION, id="q")]}
+    turn_input = {"messages": [HumanMessage(QUESTION, id="q")]}
     with pytest.raises(ModelUnavailableError, match="broke off"):
-        list(graph.stream(asked, thread, stream_mode="messages"))
+        list(graph.stream(turn_input, thread, stream_mode="messages"))
     assert ["human"] == [m.type for m in graph.get_state(thread).values["messages"]]
-    assert ANSWER == graph.invoke(asked, thread)["messages"][-1].content
+    assert ANSWER == graph.invoke(turn_input, thread)["messages"][-1].content
 
 
 def test_answer_at_its_length_limit_is_taken_back(llmock: LLMock, tmp_path: Path) -> None:

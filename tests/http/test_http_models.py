@@ -42,16 +42,16 @@ def test_server_of_ones_own_needs_no_key(
 
 
 @pytest.mark.parametrize(
-    ("model", "named"),
+    ("model", "hint"),
     [
         pytest.param("answerer", "OPENAI_API_KEY, or OPENAI_BASE_URL", id="name-without-key"),
         pytest.param(None, "UNSAY_MODEL", id="nothing"),
     ],
 )
-def test_missing_model_names_what_to_set(tmp_path: Path, model: str | None, named: str) -> None:
+def test_missing_model_names_what_to_set(tmp_path: Path, model: str | None, hint: str) -> None:
     """Without a key and address the first question says what to set, and nothing else fails."""
     with Conversation.open(tmp_path / "t.db", model=model) as conversation:
-        with pytest.raises(MissingModelError, match=named):
+        with pytest.raises(MissingModelError, match=hint):
             conversation.say(QUESTION)
         assert [QUESTION] == [message.content for message in conversation.messages()]
 
@@ -129,7 +129,7 @@ def test_summarizer_that_fails_is_replaced_by_the_local_summary(
 
 
 @pytest.mark.parametrize(
-    ("said", "title"),
+    ("title_reply", "title"),
     [
         pytest.param(
             Reply(text="“Legs of spiders”", match=Match(model="titler")),
@@ -140,10 +140,10 @@ def test_summarizer_that_fails_is_replaced_by_the_local_summary(
     ],
 )
 def test_titles_are_another_models(
-    llmock: LLMock, tmp_path: Path, said: Reply | Fail, title: str
+    llmock: LLMock, tmp_path: Path, title_reply: Reply | Fail, title: str
 ) -> None:
     """`title_model` names the thread once; where it fails the question's words do."""
-    llmock.add(answers(), grades(0.9), said)
+    llmock.add(answers(), grades(0.9), title_reply)
     settings = {**JUDGED, "title_model": "titler"}
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=settings) as conversation:
         conversation.say(QUESTION)

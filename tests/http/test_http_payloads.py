@@ -25,32 +25,32 @@ DRAFTS = {
 }
 
 
-def replies(asked: Asked) -> Said:
+def replies(request: Asked) -> Said:
     """A bad draft and then a good one, after a call where a tool is offered; a strict judge."""
-    if asked.model == "judge":
+    if request.model == "judge":
         return {
-            "score": 0.1 if "Fish" in asked.text or "魚" in asked.text else 0.9,
+            "score": 0.1 if "Fish" in request.text or "魚" in request.text else 0.9,
             "reason": "魚？",
         }
-    if asked.body.get("tools") and asked.body["messages"][-1]["role"] != "tool":
+    if request.body.get("tools") and request.body["messages"][-1]["role"] != "tool":
         return Calls(name="read_meter", arguments={"city": "京都"})
-    bad, good = DRAFTS[asked.question]
-    return good if "魚？" in asked.told else bad
+    bad, good = DRAFTS[request.question]
+    return good if "魚？" in request.hints else bad
 
 
-def posted(asked: Asked) -> dict[str, Any]:
+def payload_of(request: Asked) -> dict[str, Any]:
     """A posted body, without how it was streamed."""
-    return {k: v for k, v in asked.body.items() if k not in ("stream", "stream_options")}
+    return {k: v for k, v in request.body.items() if k not in ("stream", "stream_options")}
 
 
-def kept(conversation: Conversation | AsyncConversation) -> list[FailedRequest]:
+def failed_requests(conversation: Conversation | AsyncConversation) -> list[FailedRequest]:
     """The failed requests that the thread keeps."""
     store = conversation.graph.store
     assert store is not None
     return drive(list_requests(store, conversation.thread_id))
 
 
-def opened(path: Path, model: Any = "answerer", **options: Any) -> Conversation:
+def open_with_judge_model(path: Path, model: Any = "answerer", **options: Any) -> Conversation:
     """A conversation whose judge is a model of the server."""
     settings = {"judge_model": "judge", **options.pop("settings", {})}
     return Conversation.open(path / "t.db", model=model, settings=settings, **options)
@@ -65,35 +65,37 @@ def test_the_payload_of_a_failed_draft(
 ) -> None:
     """It is the last body of the draft, tool steps among it, and so are its messages."""
     server = serve(replies)
-    with opened(tmp_path, tools=tools, settings={"system_prompt": "短く。"}) as conversation:
+    with open_with_judge_model(
+        tmp_path, tools=tools, settings={"system_prompt": "短く。"}
+    ) as conversation:
         conversation.say(question) if form == "say" else list(conversation.stream(question))
-        (found,) = kept(conversation)
+        (request_kept,) = failed_requests(conversation)
         run = recorded(conversation).runs().runs[0]
 
-    bodies = [posted(asked) for asked in server.asked_of("answerer")]
+    bodies = [payload_of(request) for request in server.asked_of("answerer")]
     # The second attempt is the last body: it begins after the finished tool step of the draft.
-    failed, retried = bodies[-2:]
-    assert failed == found.payload
+    failed, retry = bodies[-2:]
+    assert failed == request_kept.payload
     assert (3 if tools else 2) == len(bodies)
-    question_and_hint = retried["messages"][1]
+    question_and_hint = retry["messages"][1]
     assert "user" == question_and_hint["role"]
     assert "魚？" in question_and_hint["content"]
-    assert failed["messages"][2:] == retried["messages"][2:]
+    assert failed["messages"][2:] == retry["messages"][2:]
     assert ["system", "human", *(["ai", "tool"] if tools else [])] == [
-        m.type for m in found.messages
+        m.type for m in request_kept.messages
     ]
     assert (question, DRAFTS[question][0], 0.1, "魚？", None) == (
-        found.question,
-        found.answer,
-        found.score,
-        found.reason,
-        found.error,
+        request_kept.question,
+        request_kept.answer,
+        request_kept.score,
+        request_kept.reason,
+        request_kept.error,
     )
     assert (run.run_id, run.turn_id, 1, 1) == (
-        found.run_id,
-        found.turn_id,
-        found.turn,
-        found.attempt,
+        request_kept.run_id,
+        request_kept.turn_id,
+        request_kept.turn,
+        request_kept.attempt,
     )
 
 
@@ -111,48 +113,56 @@ async def test_the_payload_in_async_code(serve: Serve, tmp_path: Path, form: str
             await conversation.say(JAPANESE)
         else:
             [event async for event in conversation.stream(JAPANESE)]
-        (found,) = kept(conversation)
-    assert posted(server.asked_of("answerer")[1]) == found.payload
+        (request_kept,) = failed_requests(conversation)
+    assert payload_of(server.asked_of("answerer")[1]) == request_kept.payload
 
 
 def test_each_failed_attempt_is_kept_with_its_hints(serve: Serve, tmp_path: Path) -> None:
     """A retry's body has the reasons of the drafts before it, and is kept as it was posted."""
     server = serve(
-        lambda asked: (
+        lambda request: (
             {"score": 0.1, "reason": "No, 違う."}
-            if asked.model == "judge"
-            else f"Draft {len(asked.told)}, which says enough."
+            if request.model == "judge"
+            else f"Draft {len(request.hints)}, which says enough."
         )
     )
-    with opened(tmp_path) as conversation:
+    with open_with_judge_model(tmp_path) as conversation:
         conversation.say(ENGLISH)
-        found = kept(conversation)
+        requests_kept = failed_requests(conversation)
 
-    assert [1, 2, 3] == [each.attempt for each in found]
-    assert [posted(asked) for asked in server.asked_of("answerer")] == [e.payload for e in found]
-    assert [0, 1, 2] == [json.dumps(e.payload, ensure_ascii=False).count("違う") for e in found]
+    assert [1, 2, 3] == [entry.attempt for entry in requests_kept]
+    assert [payload_of(request) for request in server.asked_of("answerer")] == [
+        e.payload for e in requests_kept
+    ]
+    assert [0, 1, 2] == [
+        json.dumps(e.payload, ensure_ascii=False).count("違う") for e in requests_kept
+    ]
 
 
 @pytest.mark.parametrize("tools", [(), (read_meter,)], ids=["no-tools", "tools"])
 def test_the_payload_of_a_failed_call(serve: Serve, tmp_path: Path, tools: Any) -> None:
     """A model that failed, also after its tools, leaves the body that it failed on."""
 
-    def breaks(asked: Asked) -> Said:
-        if tools and asked.body["messages"][-1]["role"] != "tool":
+    def breaks(request: Asked) -> Said:
+        if tools and request.body["messages"][-1]["role"] != "tool":
             return Calls(name="read_meter", arguments={"city": "京都"})
         raise ConnectionResetError("the server falls over")
 
     server = serve(breaks)
     server._server.handle_error = lambda *_: None  # type: ignore[method-assign]
     model = ChatOpenAI(model="answerer", max_retries=0)
-    with opened(tmp_path, model, tools=tools) as conversation:
+    with open_with_judge_model(tmp_path, model, tools=tools) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
             conversation.say(JAPANESE)
-        (found,) = kept(conversation)
+        (request_kept,) = failed_requests(conversation)
 
-    assert posted(server.asked_of("answerer")[-1]) == found.payload
-    assert ("OpenAIConnectionError", "", None) == (found.error, found.answer, found.score)
-    assert "onnection" in found.reason
+    assert payload_of(server.asked_of("answerer")[-1]) == request_kept.payload
+    assert ("OpenAIConnectionError", "", None) == (
+        request_kept.error,
+        request_kept.answer,
+        request_kept.score,
+    )
+    assert "onnection" in request_kept.reason
 
 
 KEY = "sk-never-to-be-kept"
@@ -187,11 +197,11 @@ def test_no_secret_is_kept(
     """Neither a key nor a header is in the kept request, or anywhere in the file."""
     serve(replies)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with opened(tmp_path, make()) as conversation:
+    with open_with_judge_model(tmp_path, make()) as conversation:
         conversation.say(JAPANESE)
-        (found,) = kept(conversation)
+        (request_kept,) = failed_requests(conversation)
         events = recorded(conversation).events()
-    assert KEY not in json.dumps([found.payload, str(found.messages), str(events)])
+    assert KEY not in json.dumps([request_kept.payload, str(request_kept.messages), str(events)])
 
 
 @pytest.mark.parametrize(
@@ -209,10 +219,12 @@ def test_the_payload_of_a_model_of_the_callers(
 ) -> None:
     """Its own parameters are in the payload as they were posted."""
     server = serve(replies)
-    with opened(tmp_path, wrap(ChatOpenAI(model="answerer", **options))) as conversation:
+    with open_with_judge_model(
+        tmp_path, wrap(ChatOpenAI(model="answerer", **options))
+    ) as conversation:
         conversation.say(JAPANESE)
-        (found,) = kept(conversation)
-    assert posted(server.asked_of("answerer")[0]) == found.payload
+        (request_kept,) = failed_requests(conversation)
+    assert payload_of(server.asked_of("answerer")[0]) == request_kept.payload
 
 
 def test_the_messages_of_a_model_inside_an_agent(serve: Serve, tmp_path: Path) -> None:
@@ -221,9 +233,12 @@ def test_the_messages_of_a_model_inside_an_agent(serve: Serve, tmp_path: Path) -
     agent = RunnableLambda(lambda view: [("system", "Think first."), *view]) | ChatOpenAI(
         model="answerer"
     )
-    with opened(tmp_path, agent) as conversation:
+    with open_with_judge_model(tmp_path, agent) as conversation:
         conversation.say(ENGLISH)
-        (found,) = kept(conversation)
-    first = posted(server.asked_of("answerer")[0])
-    assert first["messages"] == found.payload["messages"]
-    assert (first["model"], "Think first.") == (found.payload["model"], found.messages[0].text)
+        (request_kept,) = failed_requests(conversation)
+    first = payload_of(server.asked_of("answerer")[0])
+    assert first["messages"] == request_kept.payload["messages"]
+    assert (first["model"], "Think first.") == (
+        request_kept.payload["model"],
+        request_kept.messages[0].text,
+    )

@@ -25,15 +25,15 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer]:
         yield running
 
 
-def script(asked: Asked) -> Said:
+def script(request: Asked) -> Said:
     """The answerer searches once and then repeats the newest result; the judge grades."""
-    if asked.model == "judge":
-        is_document = "<document" in asked.question
-        relevant = "Canberra" in asked.question or not is_document
-        reason, words = ("Fine.", "") if relevant else ("It is a recipe.", "parliament")
-        graded = {"score": 0.9 if relevant else 0.1, "consistency": 1.0, "reason": reason}
-        return {**graded, "advice": "", "query": words, "blamed": []}
-    results = [m["content"] for m in asked.body["messages"] if m["role"] == "tool"]
+    if request.model == "judge":
+        is_document = "<document" in request.question
+        relevant = "Canberra" in request.question or not is_document
+        reason, query_text = ("Fine.", "") if relevant else ("It is a recipe.", "parliament")
+        grade = {"score": 0.9 if relevant else 0.1, "consistency": 1.0, "reason": reason}
+        return {**grade, "advice": "", "query": query_text, "blamed": []}
+    results = [m["content"] for m in request.body["messages"] if m["role"] == "tool"]
     return results[-1] if results else Calls(name="library", arguments={"query": "omelette"})
 
 
@@ -45,8 +45,8 @@ def library_of(index: sqlite3.Connection, queries: list[str]) -> object:
         """Search the library."""
         queries.append(query)
         sql = "SELECT body FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 1"
-        found = index.execute(sql, (f'"{query}"',)).fetchone()
-        return str(found[0]) if found else PAGES[-1]
+        row = index.execute(sql, (f'"{query}"',)).fetchone()
+        return str(row[0]) if row else PAGES[-1]
 
     return library
 
@@ -64,14 +64,14 @@ def test_a_wrong_page_is_left_out_and_the_right_one_is_found(
     path = tmp_path / "t.db"
     with Conversation.open(path, model="answerer", tools=tools, settings=settings) as conversation:  # type: ignore[arg-type]
         reply = conversation.say("What is the capital of Australia?")
-        kept = [m.text for m in conversation.messages() if m.type == "tool"]
+        results = [m.text for m in conversation.messages() if m.type == "tool"]
     index.close()
 
     assert ["omelette", "parliament"] == queries
     assert (PAGES[0], 0.9) == (reply.text, reply.score)
     assert reply.checkpoint_id is not None
-    assert [PAGES[1], PAGES[0]] == kept
-    assert not any("Whisk" in asked.text for asked in server.asked_of("answerer"))
-    judged = [asked.question for asked in server.asked_of("judge")]
-    assert ["<document" in question for question in judged] == [True, True, False]
-    assert "(irrelevant, so the assistant did not see it)" in judged[-1]
+    assert [PAGES[1], PAGES[0]] == results
+    assert not any("Whisk" in request.text for request in server.asked_of("answerer"))
+    questions = [request.question for request in server.asked_of("judge")]
+    assert ["<document" in question for question in questions] == [True, True, False]
+    assert "(irrelevant, so the assistant did not see it)" in questions[-1]

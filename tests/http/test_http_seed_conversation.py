@@ -19,19 +19,19 @@ pytestmark = pytest.mark.full
 
 def play(path: Path, seed_conversation: SeedConversation) -> list[Reply]:
     """All four questions, with the bad exchange put in before the last."""
-    with open_conversation(path) as conversation:
+    with open_seed_conversation(path) as conversation:
         replies = [conversation.say(question) for question in seed_conversation.questions[:3]]
         conversation.add(seed_conversation.pushed_in)
         return [*replies, conversation.say(seed_conversation.questions[3])]
 
 
-def open_conversation(path: Path) -> Conversation:
+def open_seed_conversation(path: Path) -> Conversation:
     """The conversation, answered and judged by two models of the server."""
     settings = {"judge_model": "judge"}
     return Conversation.open(path, thread="seed", model="answerer", settings=settings)
 
 
-def said(messages: list[AnyMessage]) -> list[tuple[str, str]]:
+def speeches(messages: list[AnyMessage]) -> list[tuple[str, str]]:
     """Who said what."""
     return [(message.type, str(message.content)) for message in messages]
 
@@ -59,8 +59,10 @@ def test_retry_is_told_the_reason_and_not_the_bad_answer(
     third = seed_conversation.questions[2]
     first, retry = (a for a in server.asked_of("answerer") if a.question == third)
     reason = seed_conversation.reasons[seed_conversation.poisoned]
-    assert (False, True) == (reason in first.told, reason in retry.told)
-    assert not [asked for asked in (first, retry) if seed_conversation.poisoned[:30] in asked.text]
+    assert (False, True) == (reason in first.hints, reason in retry.hints)
+    assert not [
+        request for request in (first, retry) if seed_conversation.poisoned[:30] in request.text
+    ]
 
 
 def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
@@ -71,10 +73,10 @@ def test_exchange_that_was_put_in_is_judged_and_not_sent_on(
     play(tmp_path / "talk.db", seed_conversation)
     (_, _), (_, bad) = seed_conversation.pushed_in
     last = server.asked_of("answerer")[-1]
-    assert bad in [judged_answer(asked) for asked in server.asked_of("judge")]
+    assert bad in [judged_answer(request) for request in server.asked_of("judge")]
     assert (seed_conversation.questions[3], True, False) == (
         last.question,
-        seed_conversation.reasons[bad] in last.told,
+        seed_conversation.reasons[bad] in last.hints,
         bad[:30] in last.text,
     )
 
@@ -86,8 +88,8 @@ def test_judge_is_asked_for_a_structure(
     server = serve(seed_conversation.script)
     play(tmp_path / "talk.db", seed_conversation)
     schemas = [
-        asked.body["response_format"]["json_schema"]["schema"]["required"]
-        for asked in server.asked_of("judge")
+        request.body["response_format"]["json_schema"]["schema"]["required"]
+        for request in server.asked_of("judge")
     ]
     assert [["score", "consistency", "reason", "advice", "query", "blamed"]] * 6 == schemas
     assert not [a for a in server.asked_of("answerer") if "response_format" in a.body]
@@ -101,10 +103,10 @@ def test_weather_is_left_out_when_python_is_asked_about_again(
     play(tmp_path / "talk.db", seed_conversation)
     lists, weather, decorators, _ = seed_conversation.questions
     third = next(a for a in server.asked_of("answerer") if a.question == decorators)
-    *shown, last = [message["content"] for message in third.body["messages"]]
-    summary, asked = last.split('</summary key="')
-    assert [lists, seed_conversation.answers[lists]] == shown
-    assert (True, True) == (weather in summary, asked.endswith(f"\n\n{decorators}"))
+    *texts, last = [message["content"] for message in third.body["messages"]]
+    summary, question_text = last.split('</summary key="')
+    assert [lists, seed_conversation.answers[lists]] == texts
+    assert (True, True) == (weather in summary, question_text.endswith(f"\n\n{decorators}"))
     assert seed_conversation.answers[weather] not in last
 
 
@@ -114,14 +116,15 @@ def test_record_survives_a_restart(
     """Reopened, the thread has the good answers alone, and both bad ones among its branches."""
     serve(seed_conversation.script)
     play(tmp_path / "talk.db", seed_conversation)
-    with open_conversation(tmp_path / "talk.db") as conversation:
-        messages, timeline = conversation.messages(), conversation.timeline()
+    with open_seed_conversation(tmp_path / "talk.db") as conversation:
+        messages = conversation.messages()
+        timeline = conversation.timeline()
     expected = [
-        words
+        speech
         for question in seed_conversation.questions
-        for words in (("human", question), ("ai", seed_conversation.answers[question]))
+        for speech in (("human", question), ("ai", seed_conversation.answers[question]))
     ]
-    assert expected == said(spoken(messages))
+    assert expected == speeches(spoken(messages))
     assert ["draft", "context"] == [branch["kind"] for branch in timeline.branches]
 
 
@@ -131,13 +134,13 @@ def test_rollback_by_hand_after_a_restart(
     """A rollback takes the last turn off, an undo brings it back, word for word."""
     serve(seed_conversation.script)
     play(tmp_path / "talk.db", seed_conversation)
-    with open_conversation(tmp_path / "talk.db") as conversation:
-        before = said(conversation.messages())
-        moved = conversation.rollback()
-        after = said(conversation.messages())
+    with open_seed_conversation(tmp_path / "talk.db") as conversation:
+        before = speeches(conversation.messages())
+        change = conversation.rollback()
+        after = speeches(conversation.messages())
         conversation.undo()
-        restored = said(conversation.messages())
-    assert (3, seed_conversation.questions[3]) == (moved.turns, moved.question)
+        restored = speeches(conversation.messages())
+    assert (3, seed_conversation.questions[3]) == (change.turns, change.question)
     assert (before[:6], before) == (after, restored)
 
 
@@ -147,12 +150,13 @@ async def test_same_conversation_in_async_code(
     """`AsyncConversation` leaves the same transcript as `Conversation`."""
     serve(seed_conversation.script)
     play(tmp_path / "blocking.db", seed_conversation)
-    path, settings = tmp_path / "async.db", {"judge_model": "judge"}
+    path = tmp_path / "async.db"
+    settings = {"judge_model": "judge"}
     async with AsyncConversation.open(path, model="answerer", settings=settings) as conversation:
         for question in seed_conversation.questions[:3]:
             await conversation.say(question)
         await conversation.add(seed_conversation.pushed_in)
         await conversation.say(seed_conversation.questions[3])
-        found = said(spoken(await conversation.messages()))
-    with open_conversation(tmp_path / "blocking.db") as conversation:
-        assert said(spoken(conversation.messages())) == found
+        speeches_async = speeches(spoken(await conversation.messages()))
+    with open_seed_conversation(tmp_path / "blocking.db") as conversation:
+        assert speeches(spoken(conversation.messages())) == speeches_async

@@ -21,25 +21,25 @@ HELD = {"judge_model": "judge", "stream": "held"}
 
 def drafts(events: Iterable[Event]) -> dict[str | None, str]:
     """The streamed text of each draft, by message id, in order."""
-    found: dict[str | None, str] = {}
+    texts: dict[str | None, str] = {}
     for event in events:
         if event.kind == "token":
-            found[event.message_id] = found.get(event.message_id, "") + event.text
-    return found
+            texts[event.message_id] = texts.get(event.message_id, "") + event.text
+    return texts
 
 
-def streamed(chunks: Iterable[Any]) -> dict[str | None, str]:
+def texts_by_draft(chunks: Iterable[Any]) -> dict[str | None, str]:
     """The streamed text of each of the answerer's messages, as LangGraph's hosts see it."""
-    found: dict[str | None, str] = {}
+    texts: dict[str | None, str] = {}
     for mode, chunk in chunks:
         if mode == "messages" and chunk[1]["langgraph_node"] == "process_message":
             message = chunk[0]
             if isinstance(message, AIMessageChunk) and message.text:
-                found[message.id] = found.get(message.id, "") + message.text
-    return found
+                texts[message.id] = texts.get(message.id, "") + message.text
+    return texts
 
 
-def told(chunks: Iterable[Any], event: str) -> list[Any]:
+def events_of(chunks: Iterable[Any], event: str) -> list[Any]:
     """Ids of the messages that a custom event was about."""
     return [c.get("message_id") for mode, c in chunks if mode == "custom" and c["unsay"] == event]
 
@@ -68,10 +68,10 @@ def test_taken_back_names_the_struck_draft(
     question = seed_conversation.questions[2]
     with Conversation.open(tmp_path / "t.db", model="answerer", settings=JUDGED) as conversation:
         events = list(conversation.stream(question))
-    shown = drafts(events)
-    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
+    texts = drafts(events)
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(texts.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
-    assert list(shown) == [*taken_back, events[-1].message_id]
+    assert list(texts) == [*taken_back, events[-1].message_id]
 
 
 async def test_taken_back_names_the_struck_draft_in_async_code(
@@ -84,10 +84,10 @@ async def test_taken_back_names_the_struck_draft_in_async_code(
         tmp_path / "t.db", model="answerer", settings=JUDGED
     ) as conversation:
         events = [event async for event in conversation.stream(question)]
-    shown = drafts(events)
-    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
+    texts = drafts(events)
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(texts.values())
     taken_back = [event.message_id for event in events if event.kind == "draft_rejected"]
-    assert list(shown) == [*taken_back, events[-1].message_id]
+    assert list(texts) == [*taken_back, events[-1].message_id]
 
 
 def test_held_stream_sends_no_token_of_a_failed_draft(
@@ -116,9 +116,9 @@ def test_hosts_of_the_plain_graph_see_both_drafts(
             stream_mode=["messages", "custom"],
         )
     )
-    shown = streamed(chunks)
-    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
-    assert told(chunks, "draft_rejected") == list(shown)[:1]
+    texts = texts_by_draft(chunks)
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(texts.values())
+    assert events_of(chunks, "draft_rejected") == list(texts)[:1]
 
 
 async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
@@ -129,16 +129,16 @@ async def test_hosts_of_the_plain_graph_see_both_drafts_in_async_code(
     question = seed_conversation.questions[2]
     graph = build_graph("answerer", settings=JUDGED, checkpointer=InMemorySaver())
     chunks = [
-        each
-        async for each in graph.astream(
+        chunk
+        async for chunk in graph.astream(
             {"messages": [("user", question)]},
             {"configurable": {"thread_id": "t"}},
             stream_mode=["messages", "custom"],
         )
     ]
-    shown = streamed(chunks)
-    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(shown.values())
-    assert told(chunks, "draft_rejected") == list(shown)[:1]
+    texts = texts_by_draft(chunks)
+    assert [seed_conversation.poisoned, seed_conversation.answers[question]] == list(texts.values())
+    assert events_of(chunks, "draft_rejected") == list(texts)[:1]
 
 
 def test_judge_is_never_heard_on_the_stream(
@@ -149,8 +149,8 @@ def test_judge_is_never_heard_on_the_stream(
     graph = build_graph("answerer", settings=JUDGED)
     value = {"messages": [("user", seed_conversation.questions[0])]}
     chunks = list(graph.stream(value, stream_mode=["messages", "custom"]))
-    words = "".join(str(c[0].content) for mode, c in chunks if mode == "messages")
-    assert seed_conversation.answers[seed_conversation.questions[0]] == words
+    answer = "".join(str(c[0].content) for mode, c in chunks if mode == "messages")
+    assert seed_conversation.answers[seed_conversation.questions[0]] == answer
     assert ["verdict"] == [c["unsay"] for m, c in chunks if m == "custom" and "score" in c][:1]
 
 
@@ -192,5 +192,5 @@ async def test_plain_graph_streams_with_tools(serve: Serve, form: str) -> None:
     if form == "stream":
         chunks = list(graph.stream(value, stream_mode=modes))
     else:
-        chunks = [each async for each in graph.astream(value, stream_mode=modes)]
-    assert [ANSWER] == list(streamed(chunks).values())
+        chunks = [chunk async for chunk in graph.astream(value, stream_mode=modes)]
+    assert [ANSWER] == list(texts_by_draft(chunks).values())

@@ -39,13 +39,13 @@ def test_a_summary_is_judged_by_a_server(
         conversation.say(QUESTION)
         conversation.say("And an insect?")
         before = len(bodies(llmock, "judge"))
-        (judged,) = evaluation.judge_summaries(conversation)
-    asked = bodies(llmock, "judge")[before]
-    system, user = (message["content"] for message in asked["messages"])
-    assert (score, outcome) == (judged.verdict.score, judged.verdict.outcome)
+        (judgement,) = evaluation.judge_summaries(conversation)
+    request = bodies(llmock, "judge")[before]
+    system, user = (message["content"] for message in request["messages"])
+    assert (score, outcome) == (judgement.verdict.score, judgement.verdict.outcome)
     assert "summary" in system
     assert f'human: "{QUESTION}"\nai: "{ANSWER}"' in user
-    assert judged.summary.text in user
+    assert judgement.summary.text in user
     assert ["<conversation key=", "<summary key="] == [
         tag for tag in ("<conversation key=", "<summary key=") if user.count(tag) == 1
     ]
@@ -57,8 +57,8 @@ ALONE = {"judge_model": "judge", "judging": "off"}
 
 def summary_requests(llmock: LLMock, model: str = "answerer") -> list[Any]:
     """The requests for a summary, oldest first: those whose instructions are to summarize."""
-    sent = bodies(llmock, model)
-    return [body for body in sent if body["messages"][0]["content"].startswith("You summarize")]
+    requests = bodies(llmock, model)
+    return [body for body in requests if body["messages"][0]["content"].startswith("You summarize")]
 
 
 def limits_of(body: Any) -> tuple[Any, Any]:
@@ -67,7 +67,7 @@ def limits_of(body: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    ("settings", "sent"),
+    ("settings", "limits"),
     [
         pytest.param({}, (400, 0.2), id="as in the article"),
         pytest.param({"summary_tokens": 150, "summary_temperature": 0.7}, (150, 0.7), id="set"),
@@ -75,7 +75,7 @@ def limits_of(body: Any) -> tuple[Any, Any]:
     ],
 )
 def test_the_answering_model_summarizes_short_and_cool(
-    llmock: LLMock, tmp_path: Path, settings: dict[str, Any], sent: tuple[Any, Any]
+    llmock: LLMock, tmp_path: Path, settings: dict[str, Any], limits: tuple[Any, Any]
 ) -> None:
     """With `model=` alone a summary is requested of it, and no answer is so limited."""
     llmock.add(answers())
@@ -85,9 +85,9 @@ def test_the_answering_model_summarizes_short_and_cool(
         conversation.say(QUESTION)
         conversation.say("And an insect?")
     (request,) = summary_requests(llmock)
-    assert sent == limits_of(request)
-    others = [body for body in bodies(llmock, "answerer") if body != request]
-    assert [(None, None)] * 2 == [limits_of(body) for body in others]
+    assert limits == limits_of(request)
+    other_requests = [body for body in bodies(llmock, "answerer") if body != request]
+    assert [(None, None)] * 2 == [limits_of(body) for body in other_requests]
 
 
 def test_a_strategys_summary_is_as_long_as_it_says(llmock: LLMock, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_strategys_summary_is_as_long_as_it_says(llmock: LLMock, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("message", "then"),
+    ("message", "limits"),
     [
         pytest.param(
             "Unsupported value: 'temperature' does not support 0.2 with this model.",
@@ -124,7 +124,7 @@ def test_a_strategys_summary_is_as_long_as_it_says(llmock: LLMock, tmp_path: Pat
     ],
 )
 def test_what_a_model_refuses_is_left_out(
-    llmock: LLMock, tmp_path: Path, message: str, then: tuple[Any, Any]
+    llmock: LLMock, tmp_path: Path, message: str, limits: tuple[Any, Any]
 ) -> None:
     """The summary is requested again without it, and later ones never name it again."""
     llmock.add(answers(times=1))
@@ -138,7 +138,7 @@ def test_what_a_model_refuses_is_left_out(
         conversation.say(QUESTION)
         conversation.say("And an insect?")
         conversation.say("And a fish?")
-    assert [(400, 0.2), then, then] == [limits_of(b) for b in bodies(llmock, "small")]
+    assert [(400, 0.2), limits, limits] == [limits_of(b) for b in bodies(llmock, "small")]
     assert "Spiders." in bodies(llmock, "answerer")[-1]["messages"][0]["content"]
 
 
@@ -156,8 +156,8 @@ def test_a_request_that_is_refused_without_options_too(
     ) as conversation:
         for question in (QUESTION, "And an insect?", "And a fish?"):
             conversation.say(question)
-    sent = [limits_of(body) for body in bodies(llmock, "small")]
-    assert [(400, 0.2), (None, None), (400, 0.2)] == sent[:3]
+    limits = [limits_of(body) for body in bodies(llmock, "small")]
+    assert [(400, 0.2), (None, None), (400, 0.2)] == limits[:3]
 
 
 def test_a_summarizer_of_ones_own_keeps_its_values(llmock: LLMock, tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ def test_tool_call_makes_its_round_trip(llmock: LLMock, tmp_path: Path) -> None:
         conversation.say(QUESTION)
         assert ROUND_TRIP == steps(conversation.messages())
     first, second = bodies(llmock, "answerer")
-    offered = [tool["function"]["name"] for tool in first["tools"]]
-    assert ["read_meter", "read_tool_result", "recall"] == offered
+    tool_names = [tool["function"]["name"] for tool in first["tools"]]
+    assert ["read_meter", "read_tool_result", "recall"] == tool_names
     assert ("tool", "Paris: 21 degrees") == (
         second["messages"][-1]["role"],
         second["messages"][-1]["content"],
@@ -79,12 +79,12 @@ def test_failed_draft_is_resumed_after_its_tool_step(llmock: LLMock, tmp_path: P
         reply = conversation.say(QUESTION)
         assert ROUND_TRIP == steps(conversation.messages())
     assert 1 == reply.rollbacks
-    _, failed, retried = (body["messages"] for body in bodies(llmock, "answerer"))
-    assert ["user", "assistant", "tool"] == [m["role"] for m in retried]
-    assert "It was 21 degrees." in retried[0]["content"]
-    assert failed[-2:] == retried[-2:]
-    assert retried[1]["tool_calls"][0]["id"] == retried[2]["tool_call_id"]
-    assert wrong not in str(retried)
+    _, failed, retry = (body["messages"] for body in bodies(llmock, "answerer"))
+    assert ["user", "assistant", "tool"] == [m["role"] for m in retry]
+    assert "It was 21 degrees." in retry[0]["content"]
+    assert failed[-2:] == retry[-2:]
+    assert retry[1]["tool_calls"][0]["id"] == retry[2]["tool_call_id"]
+    assert wrong not in str(retry)
 
 
 def test_blamed_tool_step_leaves_with_its_draft(
@@ -92,14 +92,14 @@ def test_blamed_tool_step_leaves_with_its_draft(
 ) -> None:
     """A step that the judge blames leaves neither call nor result to the second attempt."""
 
-    def script(asked: Asked) -> Said:
-        if asked.model == "judge":
-            blamed = re.findall(r"\[id (\S+)\] read_meter\([^)]*Rome", asked.question)
+    def script(request: Asked) -> Said:
+        if request.model == "judge":
+            blamed = re.findall(r"\[id (\S+)\] read_meter\([^)]*Rome", request.question)
             score = 0.1 if blamed else 0.9
             return {"score": score, "reason": "Paris was asked for.", "blamed": blamed}
-        if asked.body["messages"][-1]["role"] == "tool":
+        if request.body["messages"][-1]["role"] == "tool":
             return ANSWER
-        city = "Paris" if "Paris was asked for." in asked.told else "Rome"
+        city = "Paris" if "Paris was asked for." in request.hints else "Rome"
         return Calls(name="read_meter", arguments={"city": city})
 
     server = serve(script)
@@ -109,8 +109,10 @@ def test_blamed_tool_step_leaves_with_its_draft(
         reply = conversation.say(QUESTION)
         assert ROUND_TRIP == steps(conversation.messages())
     assert 1 == reply.rollbacks
-    roles = [[m["role"] for m in asked.body["messages"]] for asked in server.asked_of("answerer")]
-    assert [0, 1, 0, 1] == [each.count("tool") for each in roles]
+    roles = [
+        [m["role"] for m in request.body["messages"]] for request in server.asked_of("answerer")
+    ]
+    assert [0, 1, 0, 1] == [roles_of_call.count("tool") for roles_of_call in roles]
 
 
 @pytest.mark.parametrize("kind", ["malformed_arguments", "unknown_tool"])

@@ -45,24 +45,29 @@ def script(intents: Mapping[str, Any], *, judges: bool = True) -> Script:
     """An answerer, and a judge that gives each question its intent, with a grade if it `judges`."""
     answers = cycle(ANSWERS)
 
-    def reply(asked: Asked) -> Said:
-        if asked.model != "judge":
+    def reply(request: Asked) -> Said:
+        if request.model != "judge":
             return next(answers)
-        sent = asked.body["messages"][-1]["content"]
-        question = sent.split("<question key=")[1].split("\n")[1]
+        content = request.body["messages"][-1]["content"]
+        question = content.split("<question key=")[1].split("\n")[1]
         grade = {"score": 0.9, "consistency": 1.0, "reason": "Good.", "advice": "", "query": ""}
-        said = intents.get(question, {})
-        if isinstance(said, str):
-            return said
-        return {**grade, "blamed": [], **said} if judges else said
+        intent = intents.get(question, {})
+        if isinstance(intent, str):
+            return intent
+        return {**grade, "blamed": [], **intent} if judges else intent
 
     return reply
 
 
 def conversation(path: Path, **settings: Any) -> Conversation:
     """A conversation with the models of the server."""
-    chosen = {"judge_model": "judge", "topics": "model", "summaries": "local", "recall_tokens": 0}
-    return Conversation.open(path / "t.db", model="answerer", settings=chosen | settings)
+    topic_settings = {
+        "judge_model": "judge",
+        "topics": "model",
+        "summaries": "local",
+        "recall_tokens": 0,
+    }
+    return Conversation.open(path / "t.db", model="answerer", settings=topic_settings | settings)
 
 
 def asked_questions(server: OpenAIServer) -> list[str]:
@@ -88,12 +93,12 @@ def test_the_judge_labels_in_its_own_call(
 
     assert [first, second, third] == asked_questions(server)
     assert 3 == len(server.asked_of("judge")) == len(server.asked_of("answerer"))
-    unlabelled, labelled, _ = server.asked_of("judge")
-    assert "JUST_COMMENT" not in unlabelled.system
-    assert "JUST_COMMENT" in labelled.system
-    assert ("質問" in labelled.system) == (questions is JAPANESE)
-    assert first in labelled.text.split("<topics key=")[1].split("</topics")[0]
-    schema = labelled.body["response_format"]["json_schema"]["schema"]
+    request_without_label, request_with_label, _ = server.asked_of("judge")
+    assert "JUST_COMMENT" not in request_without_label.system
+    assert "JUST_COMMENT" in request_with_label.system
+    assert ("質問" in request_with_label.system) == (questions is JAPANESE)
+    assert first in request_with_label.text.split("<topics key=")[1].split("</topics")[0]
+    schema = request_with_label.body["response_format"]["json_schema"]["schema"]
     assert {"intent", "topic"} <= set(schema["required"])
 
 
@@ -117,8 +122,8 @@ def test_a_change_that_the_words_do_not_show(
 def test_a_return_names_its_topic(serve: Serve, tmp_path: Path) -> None:
     """The topic to which the judge says that a question returns is shown again."""
     first, second, third = ENGLISH
-    back = {"intent": "RETURN_TO_TOPIC", "topic": "topic-1"}
-    server = serve(script({second: NEW, third: back}))
+    return_intent = {"intent": "RETURN_TO_TOPIC", "topic": "topic-1"}
+    server = serve(script({second: NEW, third: return_intent}))
     with conversation(tmp_path) as talk:
         talk.say(first)
         talk.say(second)
@@ -147,9 +152,9 @@ def test_a_call_of_its_own_before_the_answer(
         assert "new" == talk.say(third).topic_change
         assert [third] == asked_questions(server)
 
-    labels = [asked for asked in server.asked_of("judge") if "CHANGE_TOPIC" in asked.system]
+    labels = [request for request in server.asked_of("judge") if "CHANGE_TOPIC" in request.system]
     assert 2 == len(labels)
-    assert all("score" not in asked.text for asked in labels)
+    assert all("score" not in request.text for request in labels)
 
 
 NONSENSE = {
@@ -163,11 +168,11 @@ NONSENSE = {
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("judging", ["model", "local"])
-@pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
-def test_a_reply_that_cannot_be_used(serve: Serve, said: Any, judging: str) -> None:
+@pytest.mark.parametrize("reply_of_judge", NONSENSE.values(), ids=NONSENSE)
+def test_a_reply_that_cannot_be_used(serve: Serve, reply_of_judge: Any, judging: str) -> None:
     """The local detector decides, and the reason is on the custom stream."""
     first, second, third = ENGLISH
-    serve(script({second: said, third: SAME}, judges=judging == "model"))
+    serve(script({second: reply_of_judge, third: SAME}, judges=judging == "model"))
     graph = build_graph(
         "answerer",
         settings={
@@ -197,7 +202,7 @@ def test_a_server_that_fails(serve: Serve, tmp_path: Path, judging: str) -> None
     server = serve(script({}))
     with conversation(tmp_path, judging=judging) as talk:
         talk.say(first)
-        server.script = lambda asked: {"a": 1 / 0} if asked.model == "judge" else "An answer."
+        server.script = lambda request: {"a": 1 / 0} if request.model == "judge" else "An answer."
         kinds = [(event.kind, event.data) for event in talk.stream(second)]
         assert "topic_failed" in dict(kinds)
         assert "new" == json.loads(json.dumps(dict(kinds)["topic"]))["kind"]
