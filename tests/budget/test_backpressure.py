@@ -72,10 +72,10 @@ def test_the_pressure_has_a_word(usage: float, level: Pressure) -> None:
     assert level == pressure(usage)
 
 
-@given(low=USAGES, more=USAGES, steps=STEPS)
-def test_a_fuller_budget_never_waits_less(low: float, more: float, steps: list[Step]) -> None:
+@given(low=USAGES, increase=USAGES, steps=STEPS)
+def test_a_fuller_budget_never_waits_less(low: float, increase: float, steps: list[Step]) -> None:
     """This holds for any steps in any order."""
-    assert delay_ms(low, steps) <= delay_ms(low + more, steps)
+    assert delay_ms(low, steps) <= delay_ms(low + increase, steps)
 
 
 @given(usage=USAGES, steps=STEPS)

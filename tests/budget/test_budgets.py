@@ -53,21 +53,21 @@ def tokens(count: int) -> Amount:
     return Amount(tokens=count)
 
 
-def spent(*calls: tuple[int, AccountKey]) -> UsageAccount:
+def account_with(*calls: tuple[int, AccountKey]) -> UsageAccount:
     """A book in which calls are booked."""
     book = new_usage_account()
-    for number, (count, place) in enumerate(calls):
-        book = settle(book, tokens(count), key=f"call-{number}", place=place)
+    for number, (count, account_key) in enumerate(calls):
+        book = settle(book, tokens(count), key=f"call-{number}", place=account_key)
     return book
 
 
-def used(book: UsageAccount, place: AccountKey = PLACE) -> list[int]:
+def usage_of(book: UsageAccount, account_key: AccountKey = PLACE) -> list[int]:
     """What the three layers have used, session first."""
-    return [used_of(book, layer, place).tokens for layer in LAYERS]
+    return [used_of(book, layer, account_key).tokens for layer in LAYERS]
 
 
 @pytest.mark.parametrize(
-    ("calls", "asked", "exceeded"),
+    ("calls", "tokens_asked", "exceeded_layers"),
     [
         pytest.param([], 300, [], id="exactly to the limit"),
         pytest.param([], 301, ["agent"], id="over the agent's"),
@@ -78,29 +78,29 @@ def used(book: UsageAccount, place: AccountKey = PLACE) -> list[int]:
     ],
 )
 def test_each_layer_has_a_limit_of_its_own(
-    calls: list[tuple[int, AccountKey]], asked: int, exceeded: list[Layer]
+    calls: list[tuple[int, AccountKey]], tokens_asked: int, exceeded_layers: list[Layer]
 ) -> None:
     """What is spent under one task or agent is spent for the layers above, and for no other."""
-    found = check(spent(*calls), HARD, tokens(asked), place=PLACE)
+    verdict = check(account_with(*calls), HARD, tokens(tokens_asked), place=PLACE)
 
-    assert exceeded == [gauge.layer for gauge in found.exceeded]
-    assert ("refused" if exceeded else "granted") == found.outcome
+    assert exceeded_layers == [gauge.layer for gauge in verdict.exceeded]
+    assert ("refused" if exceeded_layers else "granted") == verdict.outcome
 
 
 def test_a_task_and_its_agents_start_again() -> None:
     """The next task finds its own budget whole; the session's is what both have spent."""
-    book = spent((300, PLACE), (300, SAME_TASK))
+    book = account_with((300, PLACE), (300, SAME_TASK))
 
     assert "refused" == check(book, HARD, tokens(1), place=PLACE).outcome
     assert "granted" == check(book, HARD, tokens(300), place=OTHER_TASK).outcome
-    assert [600, 0, 0] == used(book, OTHER_TASK)
+    assert [600, 0, 0] == usage_of(book, OTHER_TASK)
 
 
 def test_a_task_that_returns_goes_on_where_it_was() -> None:
     """Leaving a task and coming back does not give it its budget again."""
-    book = spent((300, PLACE), (50, OTHER_TASK), (10, SAME_TASK))
+    book = account_with((300, PLACE), (50, OTHER_TASK), (10, SAME_TASK))
 
-    assert [360, 310, 300] == used(book, PLACE)
+    assert [360, 310, 300] == usage_of(book, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -108,67 +108,78 @@ def test_a_task_that_returns_goes_on_where_it_was() -> None:
 )
 def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str) -> None:
     """A call is booked only where it is granted, and each mode warns."""
-    book = spent((300, PLACE))
+    book = account_with((300, PLACE))
     limits = replace(HARD, mode=mode)
-    tried = reserve(book, limits, tokens(10), key="k", place=PLACE)
+    reservation = reserve(book, limits, tokens(10), key="k", place=PLACE)
 
-    assert outcome == tried.check.outcome
-    assert ["agent"] == [gauge.layer for gauge in tried.check.warnings]
-    assert (outcome == "granted") == knows(tried.account, "k")
-    assert tried.check == check(book, limits, tokens(10), place=PLACE)
+    assert outcome == reservation.check.outcome
+    assert ["agent"] == [gauge.layer for gauge in reservation.check.warnings]
+    assert (outcome == "granted") == knows(reservation.account, "k")
+    assert reservation.check == check(book, limits, tokens(10), place=PLACE)
 
 
 @pytest.mark.parametrize(
-    ("asked", "warned"),
+    ("tokens_asked", "warned_layers"),
     [
         pytest.param(239, [], id="under"),
         pytest.param(240, ["agent"], id="at 80 %"),
         pytest.param(300, ["agent"], id="at the limit"),
     ],
 )
-def test_a_call_is_warned_of_before_the_limit(asked: int, warned: list[Layer]) -> None:
+def test_a_call_is_warned_of_before_the_limit(
+    tokens_asked: int, warned_layers: list[Layer]
+) -> None:
     """The share that counts is the one that the call leads to."""
-    found = check(new_usage_account(), HARD, tokens(asked), place=PLACE)
+    verdict = check(new_usage_account(), HARD, tokens(tokens_asked), place=PLACE)
 
-    assert warned == [gauge.layer for gauge in found.warnings]
-    assert asked / 300 == found.usage
+    assert warned_layers == [gauge.layer for gauge in verdict.warnings]
+    assert tokens_asked / 300 == verdict.usage
 
 
 def test_without_limits_everything_is_granted() -> None:
     """Nothing is gauged, and nothing is full."""
-    found = check(spent((10**9, PLACE)), Limits(), tokens(10**9), place=PLACE)
+    verdict = check(account_with((10**9, PLACE)), Limits(), tokens(10**9), place=PLACE)
 
-    assert ("granted", (), (), 0.0) == (found.outcome, found.gauges, found.warnings, found.usage)
+    assert ("granted", (), (), 0.0) == (
+        verdict.outcome,
+        verdict.gauges,
+        verdict.warnings,
+        verdict.usage,
+    )
 
 
 def test_costs_are_limited_beside_tokens() -> None:
     """A call that is short and dear goes over the cost alone."""
     limits = Limits(session=Limit(tokens=1_000, micros=500), mode="hard")
-    found = check(new_usage_account(), limits, Amount(tokens=10, micros=501), place=PLACE)
+    verdict = check(new_usage_account(), limits, Amount(tokens=10, micros=501), place=PLACE)
 
-    held = reserve(
+    account_with_hold = reserve(
         new_usage_account(), limits, Amount(tokens=1, micros=400), key="k", place=PLACE
     ).account
 
-    assert "refused" == check(held, limits, Amount(micros=101), place=PLACE).outcome
-    assert "granted" == check(held, limits, Amount(micros=100), place=PLACE).outcome
-    assert ["micros"] == [gauge.unit for gauge in found.exceeded]
-    assert "session budget: 0 used, 0.000501 for this call, limit 0.0005" == str(found.exceeded[0])
+    assert "refused" == check(account_with_hold, limits, Amount(micros=101), place=PLACE).outcome
+    assert "granted" == check(account_with_hold, limits, Amount(micros=100), place=PLACE).outcome
+    assert ["micros"] == [gauge.unit for gauge in verdict.exceeded]
+    assert "session budget: 0 used, 0.000501 for this call, limit 0.0005" == str(
+        verdict.exceeded[0]
+    )
 
 
 def test_a_held_call_counts_until_it_is_known() -> None:
     """It is spent as it was estimated, then as it was; one that was not made is given back."""
-    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).account
+    account_with_hold = reserve(
+        new_usage_account(), HARD, tokens(250), key="k", place=PLACE
+    ).account
 
-    assert [250, 250, 250] == used(held)
-    assert [0, 0, 0] == [account_of(held, layer, PLACE)["tokens"] for layer in LAYERS]
-    assert "refused" == check(held, HARD, tokens(51), place=PLACE).outcome
-    assert [40, 40, 40] == used(settle(held, tokens(40), key="k", place=PLACE))
-    assert new_usage_account() == release(held, "k")
+    assert [250, 250, 250] == usage_of(account_with_hold)
+    assert [0, 0, 0] == [account_of(account_with_hold, layer, PLACE)["tokens"] for layer in LAYERS]
+    assert "refused" == check(account_with_hold, HARD, tokens(51), place=PLACE).outcome
+    assert [40, 40, 40] == usage_of(settle(account_with_hold, tokens(40), key="k", place=PLACE))
+    assert new_usage_account() == release(account_with_hold, "k")
 
 
 @pytest.mark.parametrize(
-    ("place", "held"),
+    ("account_key", "expected_usage"),
     [
         pytest.param(PLACE, [60, 30, 10], id="its agent"),
         pytest.param(SAME_TASK, [60, 30, 20], id="another agent"),
@@ -176,29 +187,39 @@ def test_a_held_call_counts_until_it_is_known() -> None:
         pytest.param(AccountKey(task_id="t3"), [60, 0, 0], id="a task that holds nothing"),
     ],
 )
-def test_what_is_held_counts_where_it_is_held(place: AccountKey, held: list[int]) -> None:
+def test_what_is_held_counts_where_it_is_held(
+    account_key: AccountKey, expected_usage: list[int]
+) -> None:
     """For the whole session, for its own task, for its own agent."""
     book = new_usage_account()
-    for count, where in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
-        book = reserve(book, HARD, tokens(count), key=f"{count}", place=where).account
+    for count, holder in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
+        book = reserve(book, HARD, tokens(count), key=f"{count}", place=holder).account
 
-    assert held == used(book, place)
+    assert expected_usage == usage_of(book, account_key)
 
 
 def test_what_a_call_came_to_over_its_estimate_is_counted() -> None:
     """The money is spent; the next call finds it so and is refused."""
-    held = reserve(new_usage_account(), HARD, tokens(200), key="k", place=PLACE).account
-    over = settle(held, tokens(700), key="k", place=PLACE)
+    account_with_hold = reserve(
+        new_usage_account(), HARD, tokens(200), key="k", place=PLACE
+    ).account
+    account_over = settle(account_with_hold, tokens(700), key="k", place=PLACE)
 
-    assert [700, 700, 700] == used(over)
-    assert "refused" == check(over, HARD, tokens(0), place=PLACE).outcome
+    assert [700, 700, 700] == usage_of(account_over)
+    assert "refused" == check(account_over, HARD, tokens(0), place=PLACE).outcome
 
 
 def test_a_held_call_is_counted_where_it_was_held() -> None:
     """A caller that reports the usage need not know the task."""
-    held = reserve(new_usage_account(), HARD, tokens(250), key="k", place=PLACE).account
+    account_with_hold = reserve(
+        new_usage_account(), HARD, tokens(250), key="k", place=PLACE
+    ).account
 
-    assert used(settle(held, tokens(9), key="k", place=OTHER_TASK), PLACE) == [9, 9, 9]
+    assert usage_of(settle(account_with_hold, tokens(9), key="k", place=OTHER_TASK), PLACE) == [
+        9,
+        9,
+        9,
+    ]
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
@@ -206,48 +227,48 @@ def test_a_key_is_held_and_counted_once(times: int) -> None:
     """However often a step is run again."""
     book = new_usage_account()
     for _ in range(times):
-        tried = reserve(book, HARD, tokens(200), key="k", place=PLACE)
-        book = tried.account
-        assert "granted" == tried.check.outcome
-        assert 200 / 300 == tried.check.usage
+        reservation = reserve(book, HARD, tokens(200), key="k", place=PLACE)
+        book = reservation.account
+        assert "granted" == reservation.check.outcome
+        assert 200 / 300 == reservation.check.usage
     for _ in range(times):
         book = settle(book, tokens(180), key="k", place=PLACE)
-    again = reserve(book, HARD, tokens(200), key="k", place=PLACE)
+    second_reservation = reserve(book, HARD, tokens(200), key="k", place=PLACE)
 
-    assert (book, 0.6) == (again.account, again.check.usage)
-    assert [180, 180, 180] == used(book)
-    assert [310, 310, 310] == used(settle(book, tokens(130), key="other", place=PLACE))
+    assert (book, 0.6) == (second_reservation.account, second_reservation.check.usage)
+    assert [180, 180, 180] == usage_of(book)
+    assert [310, 310, 310] == usage_of(settle(book, tokens(130), key="other", place=PLACE))
 
 
 def test_a_refusal_says_what_to_do() -> None:
     """It names each limit with its numbers, and the settings that raise it."""
-    found = check(spent((600, PLACE)), HARD, tokens(1), place=PLACE)
-    said = (
+    verdict = check(account_with((600, PLACE)), HARD, tokens(1), place=PLACE)
+    message = (
         "The model was not asked: task budget: 600 used, 1 for this call, limit 600 tokens; agent "
         "budget: 600 used, 1 for this call, limit 300 tokens. Raise agent_budget_tokens and task_budget_tokens, set budget_mode to 'ask' or "
         "'soft', or begin a new task"
     )
 
-    with pytest.raises(BudgetExceededError, match=f"^{re.escape(said)}$"):
-        demand(found)
+    with pytest.raises(BudgetExceededError, match=f"^{re.escape(message)}$"):
+        demand(verdict)
 
 
 @pytest.mark.parametrize("mode", ["soft", "ask"])
 def test_only_a_refusal_is_an_error(mode: BudgetMode) -> None:
     """A warning and a question are the caller's to deal with."""
-    demand(check(spent((600, PLACE)), replace(HARD, mode=mode), tokens(1), place=PLACE))
+    demand(check(account_with((600, PLACE)), replace(HARD, mode=mode), tokens(1), place=PLACE))
 
 
 def test_a_persons_yes_makes_room() -> None:
     """Each exceeded limit is multiplied until the call fits; the others stay."""
     limits = replace(HARD, mode="ask")
-    book = spent((250, PLACE))
+    book = account_with((250, PLACE))
     wider = extend(book, limits, tokens(400), place=PLACE)
     gauges = check(wider, limits, tokens(400), place=PLACE).gauges
 
     assert [1_000, 1_200, 900] == [gauge.limit for gauge in gauges]
     assert "granted" == reserve(wider, limits, tokens(400), key="k", place=PLACE).check.outcome
-    assert used(book) == used(wider)
+    assert usage_of(book) == usage_of(wider)
     assert [1_000, 600, 300] == [
         gauge.limit for gauge in check(wider, limits, tokens(1), place=OTHER_TASK).gauges
     ]
@@ -277,7 +298,7 @@ def test_a_stored_yes_counts_for_both_units() -> None:
 
 def test_a_yes_that_nothing_needs_changes_nothing() -> None:
     """There was room."""
-    book = spent((250, PLACE))
+    book = account_with((250, PLACE))
 
     assert book is extend(book, HARD, tokens(50), place=PLACE)
 
@@ -286,41 +307,41 @@ def test_old_tasks_agents_and_keys_are_let_go() -> None:
     """A book does not grow with its session, and the session's sum stays whole."""
     book = new_usage_account()
     for number in range(200):
-        for place in (
+        for account_key in (
             AccountKey(task_id=f"t{number}"),
             AccountKey(task_id="t", agent_id=f"a{number}"),
         ):
-            book = settle(book, tokens(1), key=f"{number}-{place.task_id}", place=place)
+            book = settle(book, tokens(1), key=f"{number}-{account_key.task_id}", place=account_key)
 
     assert (KEPT_TASKS, KEPT_KEYS) == (len(book["tasks"]), len(book["keys"]))
     assert KEPT_AGENTS == len(book["tasks"][-1]["agents"])
-    assert [400, 200, 1] == used(book, AccountKey(task_id="t", agent_id="a199"))
+    assert [400, 200, 1] == usage_of(book, AccountKey(task_id="t", agent_id="a199"))
     assert len(json.dumps(book)) < 8_000
 
 
 def test_a_task_with_a_call_under_way_is_not_let_go() -> None:
     """However many tasks come after it."""
     limits = replace(HARD, session=Limit())
-    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
+    book = reserve(account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
     for number in range(KEPT_TASKS + 5):
         book = settle(book, tokens(1), key=f"{number}", place=AccountKey(task_id=f"later-{number}"))
 
-    assert [300, 300] == used(book)[1:]
-    assert [260, 260] == used(settle(book, tokens(10), key="slow", place=PLACE))[1:]
+    assert [300, 300] == usage_of(book)[1:]
+    assert [260, 260] == usage_of(settle(book, tokens(10), key="slow", place=PLACE))[1:]
 
 
 def test_an_agent_with_a_call_under_way_is_not_let_go() -> None:
     """However many agents of its task come after it."""
     limits = replace(HARD, task=Limit())
-    book = reserve(spent((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
+    book = reserve(account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
     book = reserve(
         book, limits, tokens(1), key="elsewhere", place=AccountKey(task_id="t2", agent_id="x")
     ).account
     for number in range(KEPT_AGENTS + 5):
-        later = AccountKey(task_id=PLACE.task_id, agent_id=f"later-{number}")
-        book = settle(book, tokens(1), key=f"{number}", place=later)
+        later_key = AccountKey(task_id=PLACE.task_id, agent_id=f"later-{number}")
+        book = settle(book, tokens(1), key=f"{number}", place=later_key)
 
-    assert 300 == used(book)[2]
+    assert 300 == usage_of(book)[2]
     assert KEPT_AGENTS + 1 == len(book["tasks"][-1]["agents"])
 
 
@@ -358,12 +379,12 @@ def test_the_settings_make_the_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("priority", "granted"),
+    ("priority", "allowance"),
     [("critical", 2_000), ("high", 1_500), ("normal", 1_000), ("low", 500), ("any other", 1_000)],
 )
-def test_a_priority_widens_or_narrows_a_budget(priority: str, granted: int) -> None:
+def test_a_priority_widens_or_narrows_a_budget(priority: str, allowance: int) -> None:
     """Against what a normal agent gets."""
-    assert granted == allotment(1_000, priority)
+    assert allowance == allotment(1_000, priority)
 
 
 PLACES = st.builds(
@@ -379,11 +400,11 @@ LIMITS = st.builds(
 )
 
 
-def within(book: UsageAccount, limits: Limits, places: Sequence[AccountKey]) -> bool:
+def is_within(book: UsageAccount, limits: Limits, account_keys: Sequence[AccountKey]) -> bool:
     """Whether no layer has used more than it may."""
     return all(
-        limit is None or used_of(book, layer, place).tokens <= limit
-        for place in places
+        limit is None or used_of(book, layer, account_key).tokens <= limit
+        for account_key in account_keys
         for layer in LAYERS
         for limit in [limits.of(layer).tokens]
     )
@@ -394,39 +415,43 @@ def test_a_hard_limit_holds_under_any_interleaving(
     calls: list[tuple[int, float, AccountKey]], limits: Limits, data: st.DataObject
 ) -> None:
     """Calls that come to at most their estimate begin, end, fail and repeat; no layer goes over."""
-    book, booked = new_usage_account(), 0
-    waiting, running = list(enumerate(calls)), list[tuple[int, tuple[int, float, AccountKey]]]()
+    book = new_usage_account()
+    booked_tokens = 0
+    waiting = list(enumerate(calls))
+    running = list[tuple[int, tuple[int, float, AccountKey]]]()
     while waiting or running:
-        assert within(book, limits, [place for _, _, place in calls])
+        assert is_within(book, limits, [account_key for _, _, account_key in calls])
         begins = bool(waiting) and (not running or data.draw(st.booleans()))
         if begins:
             number, call = waiting.pop(0)
-            tried = reserve(book, limits, tokens(call[0]), key=f"{number}", place=call[2])
-            again = reserve(tried.account, limits, tokens(call[0]), key=f"{number}", place=call[2])
-            assert tried.account == again.account
-            book = tried.account
-            if tried.check.outcome == "granted":
+            reservation = reserve(book, limits, tokens(call[0]), key=f"{number}", place=call[2])
+            second_reservation = reserve(
+                reservation.account, limits, tokens(call[0]), key=f"{number}", place=call[2]
+            )
+            assert reservation.account == second_reservation.account
+            book = reservation.account
+            if reservation.check.outcome == "granted":
                 running.append((number, call))
             continue
         number, call = running.pop(data.draw(st.integers(0, len(running) - 1)))
         if data.draw(st.booleans()):
             came_to = int(call[0] * call[1])
-            booked += came_to
+            booked_tokens += came_to
             for _ in range(data.draw(st.integers(1, 2))):
                 book = settle(book, tokens(came_to), key=f"{number}", place=call[2])
         else:
             book = release(book, f"{number}")
-    assert within(book, limits, [place for _, _, place in calls])
-    assert (booked, []) == (book["session"]["tokens"], book["holds"])
+    assert is_within(book, limits, [account_key for _, _, account_key in calls])
+    assert (booked_tokens, []) == (book["session"]["tokens"], book["holds"])
 
 
 @given(calls=CALLS, costs=st.lists(st.integers(0, 10**7), min_size=12, max_size=12))
 def test_the_layers_add_up(calls: list[tuple[int, float, AccountKey]], costs: list[int]) -> None:
     """A session has spent what its tasks have, and each of them what its agents have."""
     book = new_usage_account()
-    for number, (count, _, place) in enumerate(calls):
+    for number, (count, _, account_key) in enumerate(calls):
         amount = Amount(tokens=count, micros=costs[number])
-        book = settle(book, amount, key=f"{number}", place=place)
+        book = settle(book, amount, key=f"{number}", place=account_key)
     for unit in ("tokens", "micros"):
         sums = [sum(agent[unit] for agent in task["agents"]) for task in book["tasks"]]
         assert sums == [task[unit] for task in book["tasks"]]
@@ -441,33 +466,37 @@ def test_the_order_of_repetitions_does_not_matter(
 ) -> None:
     """Bookings that come twice, late and in another order, make the sums that they make once."""
     once = list(enumerate(calls))
-    mixed = data.draw(st.permutations(once + once))
-    first, second = new_usage_account(), new_usage_account()
-    for number, (count, _, place) in once:
-        first = settle(first, tokens(count), key=f"{number}", place=place)
-    for number, (count, _, place) in mixed:
-        second = settle(second, tokens(count), key=f"{number}", place=place)
+    shuffled = data.draw(st.permutations(once + once))
+    first = new_usage_account()
+    second = new_usage_account()
+    for number, (count, _, account_key) in once:
+        first = settle(first, tokens(count), key=f"{number}", place=account_key)
+    for number, (count, _, account_key) in shuffled:
+        second = settle(second, tokens(count), key=f"{number}", place=account_key)
 
-    for _, _, place in calls:
-        assert used(first, place) == used(second, place)
+    for _, _, account_key in calls:
+        assert usage_of(first, account_key) == usage_of(second, account_key)
 
 
-@given(calls=CALLS, limits=LIMITS, asked=st.integers(0, 3_000), place=PLACES)
+@given(calls=CALLS, limits=LIMITS, tokens_asked=st.integers(0, 3_000), account_key=PLACES)
 def test_a_yes_is_always_enough(
-    calls: list[tuple[int, float, AccountKey]], limits: Limits, asked: int, place: AccountKey
+    calls: list[tuple[int, float, AccountKey]],
+    limits: Limits,
+    tokens_asked: int,
+    account_key: AccountKey,
 ) -> None:
     """After it the call that was asked about has room, and not by more than one limit too much."""
-    book = spent(*[(count, where) for count, _, where in calls])
+    book = account_with(*[(count, account_key) for count, _, account_key in calls])
     limits = replace(limits, mode="ask")
-    wider = extend(book, limits, tokens(asked), place=place)
-    before = check(book, limits, tokens(asked), place=place)
-    after = check(wider, limits, tokens(asked), place=place)
+    wider = extend(book, limits, tokens(tokens_asked), place=account_key)
+    before = check(book, limits, tokens(tokens_asked), place=account_key)
+    after = check(wider, limits, tokens(tokens_asked), place=account_key)
 
     assert "granted" == after.outcome
     for gauge in before.exceeded:
-        own = limits.of(gauge.layer).tokens or 0
+        own_limit = limits.of(gauge.layer).tokens or 0
         wide = _gauge(after.gauges, gauge.layer).limit
-        assert wide - own < gauge.used + gauge.asked <= wide
+        assert wide - own_limit < gauge.used + gauge.asked <= wide
 
 
 def _gauge(gauges: Sequence[Gauge], layer: Layer) -> Gauge:
@@ -480,11 +509,13 @@ def test_a_usage_account_is_json_and_never_changed(
 ) -> None:
     """Every function gives a new book and leaves the old one as it was."""
     book = new_usage_account()
-    for number, (count, _, place) in enumerate(calls):
+    for number, (count, _, account_key) in enumerate(calls):
         before = json.dumps(book)
-        held = reserve(book, limits, tokens(count), key=f"{number}", place=place).account
-        wider = extend(held, limits, tokens(count), place=place)
-        after = settle(wider, tokens(count), key=f"{number}", place=place)
+        account_with_hold = reserve(
+            book, limits, tokens(count), key=f"{number}", place=account_key
+        ).account
+        wider = extend(account_with_hold, limits, tokens(count), place=account_key)
+        after = settle(wider, tokens(count), key=f"{number}", place=account_key)
         assert before == json.dumps(book)
         book = json.loads(json.dumps(after))
         assert after == book

@@ -17,9 +17,9 @@ def test_failures_in_a_row_open_it() -> None:
     """The last of them, and not before."""
     circuit = Circuit(policy=POLICY)
     states: list[CircuitState] = []
-    for now in range(4):
-        states.append(circuit.state(now))
-        circuit = circuit.failed(now)
+    for seconds in range(4):
+        states.append(circuit.state(seconds))
+        circuit = circuit.failed(seconds)
 
     assert ["closed", "closed", "closed", "open"] == states
 
@@ -33,16 +33,16 @@ def test_an_answer_between_failures_restarts_the_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("now", "state", "admitted"),
+    ("seconds", "state", "is_admitted"),
     [(3.0, "open", False), (62.9, "open", False), (63.0, "half-open", True)],
 )
 def test_an_open_circuit_lets_nothing_through_until_its_time(
-    now: float,
+    seconds: float,
     state: CircuitState,
-    admitted: bool,  # noqa: FBT001 - a column of the table
+    is_admitted: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     """Then it is half-open."""
-    assert (state, admitted) == (OPEN.state(now), OPEN.admit(now) is not None)
+    assert (state, is_admitted) == (OPEN.state(seconds), OPEN.admit(seconds) is not None)
 
 
 def test_failures_while_open_do_not_keep_it_open() -> None:
@@ -63,42 +63,48 @@ def test_half_open_lets_only_probes_through() -> None:
 def test_probes_that_answer_close_it() -> None:
     """All of them; it then counts failures from none."""
     probing = OPEN.admit(63.0).admit(63.0)
-    closed = probing.succeeded(64.0).succeeded(65.0)
+    closed_circuit = probing.succeeded(64.0).succeeded(65.0)
 
-    assert ["half-open", "closed"] == [probing.succeeded(64.0).state(64.0), closed.state(65.0)]
-    assert "closed" == closed.failed(66.0).failed(67.0).state(67.0)
+    assert ["half-open", "closed"] == [
+        probing.succeeded(64.0).state(64.0),
+        closed_circuit.state(65.0),
+    ]
+    assert "closed" == closed_circuit.failed(66.0).failed(67.0).state(67.0)
 
 
 def test_a_probe_that_fails_opens_it_again() -> None:
     """It stays open for the whole time again, after any result of another probe."""
-    again = OPEN.admit(63.0).admit(63.0).succeeded(64.0).failed(65.0)
+    open_circuit = OPEN.admit(63.0).admit(63.0).succeeded(64.0).failed(65.0)
 
-    assert ["open", "open", "half-open"] == [again.state(now) for now in (65.0, 124.9, 125.0)]
-    assert again.admit(125.0).admit(125.0) is not None
+    assert ["open", "open", "half-open"] == [
+        open_circuit.state(seconds) for seconds in (65.0, 124.9, 125.0)
+    ]
+    assert open_circuit.admit(125.0).admit(125.0) is not None
 
 
 def test_a_probe_that_was_broken_off_gives_its_place_back() -> None:
     """Its caller went away; nothing was learned."""
     probing = OPEN.admit(63.0).admit(63.0)
-    freed = probing.withdrawn(period=probing.period)
+    free_circuit = probing.withdrawn(period=probing.period)
 
-    assert [True, False] == [each.admit(64.0) is None for each in (probing, freed)]
+    assert [True, False] == [trial.admit(64.0) is None for trial in (probing, free_circuit)]
 
 
 def test_a_probe_that_answered_gives_nothing_back() -> None:
     """Only what is under way can be broken off."""
-    answered = OPEN.admit(63.0).succeeded(64.0)
+    closed_circuit = OPEN.admit(63.0).succeeded(64.0)
 
-    assert answered is answered.withdrawn()
+    assert closed_circuit is closed_circuit.withdrawn()
 
 
 def test_a_probe_of_which_nothing_is_heard_gives_its_place_up() -> None:
     """After as long as the circuit was open; its late news then counts no more."""
-    lost = OPEN.admit(63.0).admit(63.0)
-    early, late = lost.admit(122.9), lost.admit(123.0)
+    trial = OPEN.admit(63.0).admit(63.0)
+    early_trial = trial.admit(122.9)
+    late = trial.admit(123.0)
 
-    assert [True, False] == [early is None, late is None]
-    assert late is late.failed(124.0, period=lost.period)
+    assert [True, False] == [early_trial is None, late is None]
+    assert late is late.failed(124.0, period=trial.period)
 
 
 def test_an_answer_is_remembered_while_another_probe_is_waited_for() -> None:
@@ -138,20 +144,21 @@ class CircuitMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         """A call asks to be made."""
         state = self.circuit.state(self.now)
-        admitted = self.circuit.admit(self.now)
-        assert (state == "closed") <= (admitted is not None)
-        assert (state == "open") <= (admitted is None)
-        if admitted is not None:
-            self.circuit = admitted
-            self.calls.append(admitted.period)
+        trial = self.circuit.admit(self.now)
+        assert (state == "closed") <= (trial is not None)
+        assert (state == "open") <= (trial is None)
+        if trial is not None:
+            self.circuit = trial
+            self.calls.append(trial.period)
 
-    @rule(place=st.integers(0, 50), news=st.sampled_from(["succeeded", "failed", "withdrawn"]))
-    def end(self, place: int, news: str) -> None:
+    @rule(index=st.integers(0, 50), news=st.sampled_from(["succeeded", "failed", "withdrawn"]))
+    def end(self, index: int, news: str) -> None:
         """A call that was made ends, perhaps long after."""
         if not self.calls:
             return
-        period = self.calls.pop(place % len(self.calls))
-        before, state = self.circuit, self.circuit.state(self.now)
+        period = self.calls.pop(index % len(self.calls))
+        before = self.circuit
+        state = self.circuit.state(self.now)
         tell: Any = getattr(before, news)
         arguments = () if news == "withdrawn" else (self.now,)
         self.circuit = tell(*arguments, period=period)
@@ -200,8 +207,8 @@ def test_a_model_that_is_well_again_serves_everybody(
         circuit = circuit.failed(0.0)
     assert circuit.admit(reset / 2) is None
     for _ in range(probes):
-        admitted = circuit.admit(reset)
-        assert admitted is not None
-        circuit = admitted.succeeded(reset, period=admitted.period)
+        trial = circuit.admit(reset)
+        assert trial is not None
+        circuit = trial.succeeded(reset, period=trial.period)
 
     assert Circuit(policy=circuit.policy, period=2) == circuit

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from unsay.budget.limits import WaitQueue
 
 
-def line(*tickets: int, places: int = 2, max_waiting: int = 2) -> WaitQueue:
+def line(*tickets: int, place_count: int = 2, max_waiting: int = 2) -> WaitQueue:
     """A line that these joined, in order."""
-    made = WaitQueue(places=places, max_waiting=max_waiting)
+    queue = WaitQueue(places=place_count, max_waiting=max_waiting)
     for ticket in tickets:
-        made = made.joined(ticket)
-    return made
+        queue = queue.joined(ticket)
+    return queue
 
 
 def test_the_first_are_in_the_next_wait_the_rest_are_refused() -> None:
@@ -26,22 +26,22 @@ def test_the_first_are_in_the_next_wait_the_rest_are_refused() -> None:
 
 def test_who_waits_longest_moves_up() -> None:
     """One place that becomes free is one who goes in."""
-    moved = line(1, 2, 3, 4).left(2)
+    queue = line(1, 2, 3, 4).left(2)
 
-    assert (frozenset({1, 3}), (4,)) == (moved.running, moved.waiting)
+    assert (frozenset({1, 3}), (4,)) == (queue.running, queue.waiting)
 
 
 def test_who_gives_up_frees_a_place_in_the_queue() -> None:
     """No caller enters for it."""
-    moved = line(1, 2, 3, 4).left(3)
+    queue = line(1, 2, 3, 4).left(3)
 
-    assert (frozenset({1, 2}), (4,)) == (moved.running, moved.waiting)
-    assert "waiting" == moved.joined(5).reception(5)
+    assert (frozenset({1, 2}), (4,)) == (queue.running, queue.waiting)
+    assert "waiting" == queue.joined(5).reception(5)
 
 
 def test_a_queue_without_places_refuses_whoever_does_not_get_in() -> None:
     """No caller waits."""
-    assert "refused" == line(1, 2, places=1, max_waiting=0).reception(2)
+    assert "refused" == line(1, 2, place_count=1, max_waiting=0).reception(2)
 
 
 def test_who_is_not_there_cannot_leave() -> None:
@@ -50,32 +50,30 @@ def test_who_is_not_there_cannot_leave() -> None:
 
 
 @given(
-    places=st.integers(1, 4),
+    place_count=st.integers(1, 4),
     max_waiting=st.integers(0, 4),
     steps=st.lists(st.integers(0, 60) | st.none(), max_size=60),
 )
 def test_nobody_is_lost_and_nobody_overtakes(
-    places: int, max_waiting: int, steps: list[int | None]
+    place_count: int, max_waiting: int, steps: list[int | None]
 ) -> None:
     """For any arrivals: the bounds hold, free places are filled, and the first to come is first."""
-    made, present, entered = (
-        WaitQueue(places=places, max_waiting=max_waiting),
-        list[int](),
-        list[int](),
-    )
+    queue = WaitQueue(places=place_count, max_waiting=max_waiting)
+    present = list[int]()
+    tickets_running = list[int]()
     for ticket, step in enumerate(steps):
-        running = made.running
+        running = queue.running
         if step is None or not present:
-            made = made.joined(ticket)
-            refused = made.reception(ticket) == "refused"
-            assert refused == (len(present) == places + max_waiting)
-            present += [] if refused else [ticket]
+            queue = queue.joined(ticket)
+            is_refused = queue.reception(ticket) == "refused"
+            assert is_refused == (len(present) == place_count + max_waiting)
+            present += [] if is_refused else [ticket]
         else:
-            gone = present.pop(step % len(present))
-            made = made.left(gone)
-        entered += sorted(made.running - running)
-        assert set(present) == made.running | set(made.waiting)
-        assert len(made.running) == min(places, len(present))
-        assert len(made.waiting) <= max_waiting
-    assert sorted(entered) == entered
-    assert len(set(entered)) == len(entered)
+            ticket_gone = present.pop(step % len(present))
+            queue = queue.left(ticket_gone)
+        tickets_running += sorted(queue.running - running)
+        assert set(present) == queue.running | set(queue.waiting)
+        assert len(queue.running) == min(place_count, len(present))
+        assert len(queue.waiting) <= max_waiting
+    assert sorted(tickets_running) == tickets_running
+    assert len(set(tickets_running)) == len(tickets_running)

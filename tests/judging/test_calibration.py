@@ -25,11 +25,14 @@ def labels(good: int, bad: int, language: str = "en", *, start: int = 0) -> list
 
 def test_the_threshold_separates_the_labels() -> None:
     """Out of fold no label is decided wrongly, and each was decided once."""
-    (made,) = calibrate(labels(60, 40), Costs())
+    (calibration,) = calibrate(labels(60, 40), Costs())
 
-    assert 0.4 < made.threshold <= 0.7
-    assert Confusion(good_passed=60, good_failed=0, bad_passed=0, bad_failed=40) == made.held_out
-    assert "at most 5%" in made.claim
+    assert 0.4 < calibration.threshold <= 0.7
+    assert (
+        Confusion(good_passed=60, good_failed=0, bad_passed=0, bad_failed=40)
+        == calibration.held_out
+    )
+    assert "at most 5%" in calibration.claim
 
 
 def test_a_claim_needs_enough_labels() -> None:
@@ -43,22 +46,22 @@ def test_a_claim_needs_enough_labels() -> None:
 def test_languages_have_thresholds_of_their_own() -> None:
     """A language with labels of one kind only has none."""
     rows = labels(30, 30) + [
-        Labelled(question=each.question, language="ja", score=each.score - 0.15, good=each.good)
-        for each in labels(30, 30)
+        Labelled(question=label.question, language="ja", score=label.score - 0.15, good=label.good)
+        for label in labels(30, 30)
     ]
-    made = {each.language: each.threshold for each in calibrate(rows, Costs())}
+    thresholds = {label.language: label.threshold for label in calibrate(rows, Costs())}
 
-    assert made["ja"] < made["en"]
+    assert thresholds["ja"] < thresholds["en"]
     assert [] == calibrate(labels(10, 0), Costs())
 
 
 def test_labels_of_one_question_are_in_one_fold() -> None:
     """All labels of a single question cannot be decided by a threshold fitted without it."""
     rows = [Labelled(question="q", language="en", score=0.5, good=n % 2 == 0) for n in range(20)]
-    (made,) = calibrate(rows, Costs())
+    (calibration,) = calibrate(rows, Costs())
 
-    assert None is made.held_out.alarms.value
-    assert "" == made.claim
+    assert None is calibration.held_out.alarms.value
+    assert "" == calibration.claim
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("question", "answer", "earlier", "changed"), ROWS)
+@pytest.mark.parametrize(("question", "answer", "earlier", "is_changed"), ROWS)
 def test_a_value_that_changed_is_noticed(
-    question: str, answer: str, earlier: str, *, changed: bool
+    question: str, answer: str, earlier: str, *, is_changed: bool
 ) -> None:
     """A sentence about the same thing with another value is noticed, unless the user gave it."""
     exchange = Exchange(question=question, answer=answer, earlier=(("First?", earlier),))
 
-    assert (CHANGED if changed else "") == changed_facts(exchange)
+    assert (CHANGED if is_changed else "") == changed_facts(exchange)

@@ -38,55 +38,53 @@ def test_experts_name_their_sources() -> None:
 
 def test_experts_use_known_measures() -> None:
     """Each expert names only measurements that exist, and its trees only places of its own list."""
-    known = measures(Exchange(question="Why?", answer="Because."))
+    known_measures = measures(Exchange(question="Why?", answer="Because."))
     for expert in TABLES["experts"].values():
-        assert set(expert["measures"]) <= known.keys()
-        places = [place for tree in expert["trees"] for place in _places(tree)]
-        assert max(places) < len(expert["measures"])
+        assert set(expert["measures"]) <= known_measures.keys()
+        indexes = [index for tree in expert["trees"] for index in _indexes(tree)]
+        assert max(indexes) < len(expert["measures"])
 
 
-def _places(tree: object) -> list[int]:
+def _indexes(tree: object) -> list[int]:
     if not isinstance(tree, list):
         return []
-    return [tree[0], *_places(tree[2]), *_places(tree[3])]
+    return [tree[0], *_indexes(tree[2]), *_indexes(tree[3])]
 
 
 @pytest.mark.parametrize(("question", "answer"), STRAYS.values(), ids=STRAYS)
 def test_an_answer_to_another_question_is_doubted(question: str, answer: str) -> None:
     """An answer about something else is a hint, and fails for certain in neither language."""
-    found = prejudge(Exchange(question=question, answer=answer))
-    assert (found.decided, found.signals) == (False, ("off_topic",))
-    assert found.hint
+    verdict = prejudge(Exchange(question=question, answer=answer))
+    assert (verdict.decided, verdict.signals) == (False, ("off_topic",))
+    assert verdict.hint
 
 
 def test_a_copied_question_does_not_calm_an_expert() -> None:
     """Words that an answer only copies from its question are not measured."""
     question, answer = STRAYS["en"]
     alone = Exchange(question=question, answer=answer)
-    copied = Exchange(question=question, answer=f"{question} {answer}")
-    doubted = [doubts(each, {"off_topic"})["off_topic"] for each in (alone, copied)]
-    assert doubted[0] == pytest.approx(doubted[1], abs=0.1)
+    copy = Exchange(question=question, answer=f"{question} {answer}")
+    doubts_of_both = [doubts(exchange, {"off_topic"})["off_topic"] for exchange in (alone, copy)]
+    assert doubts_of_both[0] == pytest.approx(doubts_of_both[1], abs=0.1)
 
 
 def test_an_expert_is_heard_beside_a_rule_that_hints_nothing() -> None:
     """A later answer that shares too few words is a hint if the expert doubts it too."""
-    question, earlier = (
-        "What do bees do in winter?",
+    question = "What do bees do in winter?"
+    earlier = (
         (
-            (
-                "How do bees fly?",
-                "Bees beat their wings about 230 times a second, twisting each wing.",
-            ),
-            ("Do all insects fly that way?", "No. Dragonflies move their two pairs separately."),
+            "How do bees fly?",
+            "Bees beat their wings about 230 times a second, twisting each wing.",
         ),
+        ("Do all insects fly that way?", "No. Dragonflies move their two pairs separately."),
     )
     answer = (
         "Pierre Janssen observed the solar spectrum in 1868 and found a yellow line that belonged to"
         " no known element."
     )
-    found = prejudge(Exchange(question=question, answer=answer, earlier=earlier))
-    assert (("off_topic",), True) == (found.signals, found.doubt >= HINT_FROM)
-    assert found.hint == DOUBTS["off_topic"]
+    verdict = prejudge(Exchange(question=question, answer=answer, earlier=earlier))
+    assert (("off_topic",), True) == (verdict.signals, verdict.doubt >= HINT_FROM)
+    assert verdict.hint == DOUBTS["off_topic"]
 
 
 def test_a_fitting_answer_is_not_doubted() -> None:
@@ -94,8 +92,8 @@ def test_a_fitting_answer_is_not_doubted() -> None:
     answer = (
         "Plants make food from sunlight by photosynthesis: light turns water and air into sugar."
     )
-    found = prejudge(Exchange(question=STRAYS["en"][0], answer=answer))
-    assert (found.doubt < HINT_FROM, found.hint) == (True, "")
+    verdict = prejudge(Exchange(question=STRAYS["en"][0], answer=answer))
+    assert (verdict.doubt < HINT_FROM, verdict.hint) == (True, "")
 
 
 def test_no_expert_is_asked_about_a_check_that_is_off() -> None:

@@ -47,9 +47,11 @@ class Grade(BaseModel):
 def test_a_reply_has_the_wanted_score(row: dict[str, Any]) -> None:
     """Each reply of the table has its score, and without one it says why."""
     reading = read_reply(row["reply"])
-    wanted = row["score"]
-    assert reading.score == (None if wanted is None else pytest.approx(wanted)), reading
-    assert (wanted is None) == bool(reading.problem)
+    expected_score = row["score"]
+    assert reading.score == (None if expected_score is None else pytest.approx(expected_score)), (
+        reading
+    )
+    assert (expected_score is None) == bool(reading.problem)
 
 
 def test_the_table_has_both_languages_and_all_kinds() -> None:
@@ -112,8 +114,8 @@ def test_a_quotation_changes_no_reading(
 ) -> None:
     """What a judge quotes of the conversation, before or after its verdict, changes nothing."""
     alone = verdict.format(score)
-    quoted = [[form.format(text) for form, text in side] for side in (before, after)]
-    assert read_reply("\n".join([*quoted[0], alone, *quoted[1]])).score == read_reply(alone).score
+    quotes = [[form.format(text) for form, text in side] for side in (before, after)]
+    assert read_reply("\n".join([*quotes[0], alone, *quotes[1]])).score == read_reply(alone).score
     assert read_reply(alone).score is not None
 
 
@@ -182,7 +184,7 @@ THOUGHT_WORDS = st.sampled_from(
 
 
 @st.composite
-def wrapped(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+def wrapped_verdicts(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     """A verdict in one of the wrappers in which judges put it, and its fields."""
     fields = draw(FIELDS)
     verdict = json.dumps(
@@ -191,32 +193,33 @@ def wrapped(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     kind = draw(
         st.sampled_from(["bare", "fence", "before", "after", "thought", "enclosed", "both"])
     )
-    fenced = f"```{draw(INFO)}\n{verdict}\n```"
-    before, after = draw(TALK_BESIDE), draw(TALK_BESIDE)
+    block = f"```{draw(INFO)}\n{verdict}\n```"
+    before = draw(TALK_BESIDE)
+    after = draw(TALK_BESIDE)
     forms = {
         "bare": verdict,
-        "fence": fenced,
+        "fence": block,
         "before": f"{before}\n{verdict}",
         "after": f"{verdict}\n{after}",
         "both": f"{before}\n```json\n{verdict}\n```\n{after}",
         "thought": draw(THOUGHTS).format(draw(THOUGHT_WORDS))
-        + draw(st.sampled_from([verdict, fenced])),
+        + draw(st.sampled_from([verdict, block])),
         "enclosed": json.dumps({draw(ANYTHING): fields, "by": "the judge"}),
     }
     return forms[kind], fields
 
 
 @settings(max_examples=settings().max_examples * 3)
-@given(wrapped())
+@given(wrapped_verdicts())
 def test_no_text_in_a_verdict_changes_a_field(reply: tuple[str, dict[str, Any]]) -> None:
     """All fields of the one object with a score are read as they are, in every usual wrapper."""
     text, fields = reply
-    read = read_reply(AIMessage(text))
+    reading = read_reply(AIMessage(text))
     alone = read_reply(fields)
 
-    assert (alone, "") == (read, read.problem)
-    assert (fields["score"], fields["consistency"]) == (read.score, read.consistency)
-    assert tuple(fields["blamed"]) == read.blamed
+    assert (alone, "") == (reading, reading.problem)
+    assert (fields["score"], fields["consistency"]) == (reading.score, reading.consistency)
+    assert tuple(fields["blamed"]) == reading.blamed
 
 
 @given(FIELDS, FIELDS, st.sampled_from(["\n", " and ", "\n```\n", ", "]))
@@ -267,10 +270,10 @@ OFF_SCALE = {
 @pytest.mark.parametrize(("reply", "scale"), OFF_SCALE.values(), ids=OFF_SCALE)
 def test_another_scale_is_no_score(reply: object, scale: tuple[float, float]) -> None:
     """A number outside the scale, or a reason that names another one, names the setting."""
-    read = read_reply(reply, scale)
+    reading = read_reply(reply, scale)
 
-    assert read.score is None
-    assert "judge_scale" in read.problem
+    assert reading.score is None
+    assert "judge_scale" in reading.problem
 
 
 PIECES = [
@@ -398,9 +401,9 @@ REPLIES = {
 @pytest.mark.parametrize(("reply", "expected"), REPLIES.values(), ids=REPLIES)
 def test_reads_any_kind_of_reply(reply: object, expected: ScoreReply) -> None:
     """Numbers, texts, mappings, objects and messages are all read."""
-    read = read_reply(reply)
-    assert expected.reason == read.reason
-    assert read.score == (None if expected.score is None else pytest.approx(expected.score))
+    reading = read_reply(reply)
+    assert expected.reason == reading.reason
+    assert reading.score == (None if expected.score is None else pytest.approx(expected.score))
 
 
 @pytest.mark.parametrize(
@@ -418,17 +421,17 @@ def test_reads_any_kind_of_reply(reply: object, expected: ScoreReply) -> None:
 def test_a_reply_that_broke_off_is_unscored(metadata: dict[str, str]) -> None:
     """A reply that the provider cut off has no score, however complete it looks."""
     message = AIMessage('{"score": 0.9, "reason": "r"}', response_metadata=metadata)
-    parsed = {"raw": message, "parsed": Grade(score=0.9, reason="r"), "parsing_error": None}
-    for reply in (message, parsed):
-        read = read_reply(reply)
-        assert (None, "the reply breaks off") == (read.score, read.problem)
+    grade_reply = {"raw": message, "parsed": Grade(score=0.9, reason="r"), "parsing_error": None}
+    for reply in (message, grade_reply):
+        reading = read_reply(reply)
+        assert (None, "the reply breaks off") == (reading.score, reading.problem)
 
 
 def test_keeps_a_reason_short() -> None:
     """A reason is cut at its limit."""
-    read = read_reply({"score": 1, "reason": "long " * 1_000})
-    assert len(read.reason) <= MAXIMUM_REASON_LENGTH
-    assert read.reason.startswith("long long")
+    reading = read_reply({"score": 1, "reason": "long " * 1_000})
+    assert len(reading.reason) <= MAXIMUM_REASON_LENGTH
+    assert reading.reason.startswith("long long")
 
 
 def test_ends_on_a_mapping_that_holds_itself() -> None:
@@ -439,10 +442,12 @@ def test_ends_on_a_mapping_that_holds_itself() -> None:
 
 
 values = st.none() | st.booleans() | st.floats() | st.integers() | st.decimals() | st.text()
-nested = st.recursive(values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner))
+nested_values = st.recursive(
+    values, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
 
 
-@given(nested)
+@given(nested_values)
 def test_any_mapping_is_unscored_or_in_range(value: object) -> None:
     """No value under a score makes it raise or leave the range."""
     score = read_reply({"score": value}).score

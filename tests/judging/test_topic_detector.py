@@ -188,37 +188,39 @@ SAME_PLACE = ("same", None)
 NEW_PLACE = ("new", None)
 
 
-def detect(question: str, current: Topic, *others: Topic) -> TopicShift:
+def detect(question: str, current: Topic, *other_topics: Topic) -> TopicShift:
     """Ask the detector as it ships."""
     detector: TopicDetector = LexicalDetector()
-    return detector.detect(question, current.memory(), [other.memory() for other in others])
+    return detector.detect(question, current.memory(), [topic.memory() for topic in other_topics])
 
 
 @pytest.mark.parametrize(("question", "current"), SAME, ids=[case[0] for case in SAME])
 def test_same(question: str, current: Topic) -> None:
     """A follow-up stays in its topic."""
-    assert _place(detect(question, current)) == SAME_PLACE
+    assert _kind_and_topic(detect(question, current)) == SAME_PLACE
 
 
 @pytest.mark.parametrize("question", ["Thanks!", "ありがとうございます。", "Why?", "続けて", ""])
 def test_same_among_others(question: str) -> None:
     """A word of thanks returns to no earlier topic."""
-    assert _place(detect(question, WEATHER, LISTS, TRIP_JA)) == SAME_PLACE
+    assert _kind_and_topic(detect(question, WEATHER, LISTS, TRIP_JA)) == SAME_PLACE
 
 
 @pytest.mark.parametrize(("question", "current"), NEW, ids=[case[0] for case in NEW])
 def test_new(question: str, current: Topic) -> None:
     """A new subject opens a topic."""
-    assert _place(detect(question, current)) == NEW_PLACE
+    assert _kind_and_topic(detect(question, current)) == NEW_PLACE
 
 
 @pytest.mark.parametrize(
-    ("question", "current", "others", "expected"), BACK, ids=[case[0] for case in BACK]
+    ("question", "current", "other_topics", "expected"), BACK, ids=[case[0] for case in BACK]
 )
-def test_back(question: str, current: Topic, others: tuple[Topic, ...], expected: str) -> None:
+def test_back(
+    question: str, current: Topic, other_topics: tuple[Topic, ...], expected: str
+) -> None:
     """A question that an earlier topic knows better, or names, goes back there."""
-    place = ("back", expected)
-    assert place == _place(detect(question, current, *others))
+    shift = ("back", expected)
+    assert shift == _kind_and_topic(detect(question, current, *other_topics))
 
 
 @pytest.mark.parametrize(
@@ -231,9 +233,12 @@ def test_back(question: str, current: Topic, others: tuple[Topic, ...], expected
 )
 def test_there_and_back(turns: tuple[Topic, Topic, str]) -> None:
     """A conversation that turns aside and comes back is followed both ways."""
-    first, aside, again = turns
-    places = [_place(detect(aside.texts[0], first)), _place(detect(again, aside, first))]
-    assert places == [("new", None), ("back", first.name)]
+    first, aside, return_topic = turns
+    shifts = [
+        _kind_and_topic(detect(aside.texts[0], first)),
+        _kind_and_topic(detect(return_topic, aside, first)),
+    ]
+    assert shifts == [("new", None), ("back", first.name)]
 
 
 def test_threshold_decides() -> None:
@@ -247,8 +252,12 @@ def test_threshold_decides() -> None:
 def test_weights_name_their_sources() -> None:
     """Each source of the shipped weights has a licence that allows shipping them."""
     path = Path(topic_detector.__file__).with_name("topics.json")
-    fitted = json.loads(path.read_text(encoding="utf-8"))
-    assert {each["licence"] for each in fitted["sources"]} <= {"Apache-2.0", "MIT", "CC BY 4.0"}
+    weights_file = json.loads(path.read_text(encoding="utf-8"))
+    assert {source["licence"] for source in weights_file["sources"]} <= {
+        "Apache-2.0",
+        "MIT",
+        "CC BY 4.0",
+    }
 
 
 def test_every_weight_has_its_cue() -> None:
@@ -276,24 +285,24 @@ TEXTS = st.one_of(st.text(max_size=80), st.lists(WORDS, max_size=8).map(" ".join
 MEMORIES = st.lists(TEXTS, min_size=1, max_size=4).map(tuple)
 
 
-@given(question=TEXTS, current=MEMORIES, others=st.lists(MEMORIES, max_size=3))
+@given(question=TEXTS, current=MEMORIES, topics=st.lists(MEMORIES, max_size=3))
 def test_any_question_is_placed(
-    question: str, current: tuple[str, ...], others: list[tuple[str, ...]]
+    question: str, current: tuple[str, ...], topics: list[tuple[str, ...]]
 ) -> None:
     """For any message, the answer is valid and repeatable."""
-    known = [TopicMemory(topic_id=str(i), texts=texts) for i, texts in enumerate(others)]
-    here = TopicMemory(topic_id="here", texts=current)
-    shift = LexicalDetector().detect(question, here, known)
-    assert (shift.kind == "back") == (shift.topic_id in {topic.topic_id for topic in known})
+    memories = [TopicMemory(topic_id=str(i), texts=texts) for i, texts in enumerate(topics)]
+    current_memory = TopicMemory(topic_id="here", texts=current)
+    shift = LexicalDetector().detect(question, current_memory, memories)
+    assert (shift.kind == "back") == (shift.topic_id in {topic.topic_id for topic in memories})
     assert 0.0 <= shift.similarity <= 1.0
-    assert LexicalDetector().detect(question, here, known) == shift
+    assert LexicalDetector().detect(question, current_memory, memories) == shift
 
 
-@given(question=st.text(alphabet=" \t\n?!。、", max_size=9), others=st.lists(MEMORIES, max_size=2))
-def test_nothing_said_changes_nothing(question: str, others: list[tuple[str, ...]]) -> None:
+@given(question=st.text(alphabet=" \t\n?!。、", max_size=9), topics=st.lists(MEMORIES, max_size=2))
+def test_nothing_said_changes_nothing(question: str, topics: list[tuple[str, ...]]) -> None:
     """A question without words stays in its topic."""
-    known = [TopicMemory(topic_id=str(i), texts=texts) for i, texts in enumerate(others)]
-    shift = LexicalDetector().detect(question, LISTS.memory(), known)
+    memories = [TopicMemory(topic_id=str(i), texts=texts) for i, texts in enumerate(topics)]
+    shift = LexicalDetector().detect(question, LISTS.memory(), memories)
     assert shift.kind == "same"
 
 
@@ -305,17 +314,17 @@ def benchmark_topics(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Path:
+def labelled_file(tmp_path: Path) -> Path:
     """A file of one A-B-A conversation whose three decisions are all clear."""
-    said = [*LISTS.texts, "Thanks!", "You are welcome.", *WEATHER.texts]
-    said += ["Back to Python: what is a decorator?", "A function that wraps a function."]
+    texts = [*LISTS.texts, "Thanks!", "You are welcome.", *WEATHER.texts]
+    texts += ["Back to Python: what is a decorator?", "A function that wraps a function."]
     row = {
         "id": "1",
         "lang": "en",
         "set": "dev",
         "src": "made up",
         "utts": [
-            {"role": "assistant" if i % 2 else "user", "text": text} for i, text in enumerate(said)
+            {"role": "assistant" if i % 2 else "user", "text": text} for i, text in enumerate(texts)
         ],
         "shift": [0, 0, 0, 0, 1, 0, 1, 0],
         "kind": ["a", "a", "a", "a", "b", "b", "a-return", "a-return"],
@@ -326,10 +335,10 @@ def labelled(tmp_path: Path) -> Path:
 
 
 def test_benchmark_prints_figures(
-    benchmark_topics: ModuleType, labelled: Path, capsys: pytest.CaptureFixture[str]
+    benchmark_topics: ModuleType, labelled_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With `--json` there is one object whose figures carry their number of items."""
-    assert benchmark_topics.main([str(labelled), "--json"]) == 0
+    assert benchmark_topics.main([str(labelled_file), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     expected = {
         "macro_f1": {"value": 1.0, "items": 3},
@@ -340,7 +349,7 @@ def test_benchmark_prints_figures(
         "return_which": {"value": 1.0, "items": 1},
         "return_ranked": {"value": 1.0, "items": 1},
     }
-    by_file = figures.pop("files")[str(labelled)]
+    by_file = figures.pop("files")[str(labelled_file)]
     assert figures.pop("cpu_ms_per_decision")["items"] == 3
     # One conversation says nothing about the next one: its F1 has no interval, its shares a wide one.
     assert "interval" not in figures["macro_f1"]
@@ -355,32 +364,32 @@ def test_benchmark_takes_embeddings(
 ) -> None:
     """With `--embeddings` they rank the earlier topics, and not the words."""
     hobby = "What does photography cost as a hobby?"
-    said = [hobby, "A lot.", *WEATHER.texts, "By the way, why do volcanoes erupt?", "Heat."]
-    said.append("Let's go back to photographers.")
+    texts = [hobby, "A lot.", *WEATHER.texts, "By the way, why do volcanoes erupt?", "Heat."]
+    texts.append("Let's go back to photographers.")
     row = {
         "utts": [
-            {"role": "assistant" if i % 2 else "user", "text": text} for i, text in enumerate(said)
+            {"role": "assistant" if i % 2 else "user", "text": text} for i, text in enumerate(texts)
         ],
         "shift": [0, 0, 1, 0, 1, 0, 1],
         "kind": ["", "", "", "", "", "", "return"],  # to the weather, as the label has it
     }
     path = tmp_path / "topic_made.jsonl"
     path.write_text(json.dumps(row), encoding="utf-8")
-    found = []
+    ranks = []
     for options in ([], ["--embeddings", "tests.graph.test_topics_by_meaning:Trigrams"]):
         assert 0 == benchmark_topics.main([str(path), "--json", *options])
         figures = json.loads(capsys.readouterr().out)
-        found.append((figures["return_ranked"]["value"], figures["return_which"]["value"]))
-    assert [(1.0, 1.0), (0.0, 0.0)] == found
+        ranks.append((figures["return_ranked"]["value"], figures["return_which"]["value"]))
+    assert [(1.0, 1.0), (0.0, 0.0)] == ranks
 
 
 def test_benchmark_prints_a_table(
-    benchmark_topics: ModuleType, labelled: Path, capsys: pytest.CaptureFixture[str]
+    benchmark_topics: ModuleType, labelled_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """People get each figure of each file with its interval, and the means."""
-    assert benchmark_topics.main([str(labelled)]) == 0
+    assert benchmark_topics.main([str(labelled_file)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [str(labelled), "overall"] == [line for line in lines if not line.startswith(" ")]
+    assert [str(labelled_file), "overall"] == [line for line in lines if not line.startswith(" ")]
     assert ["macro_f1", "1.000", "(3)"] == lines[1].split()
 
 
@@ -414,7 +423,7 @@ def test_benchmark_misses_a_file(
     assert "none.jsonl" in capsys.readouterr().err
 
 
-def _place(shift: TopicShift) -> tuple[ShiftKind, str | None]:
+def _kind_and_topic(shift: TopicShift) -> tuple[ShiftKind, str | None]:
     """Give what a table compares."""
     return shift.kind, shift.topic_id
 
@@ -422,8 +431,10 @@ def _place(shift: TopicShift) -> tuple[ShiftKind, str | None]:
 def test_a_word_of_several_topics_counts_for_less() -> None:
     """With two other topics that know a word, it speaks half as much for the current one."""
     current = TopicMemory(topic_id="birds", texts=("Tell me about parrots.", "Parrots are birds."))
-    others = [TopicMemory(topic_id=name, texts=("Parrots again.",)) for name in ("a", "b")]
-    alone, among = (LexicalDetector().detect("parrots", current, each) for each in ([], others))
+    other_memories = [TopicMemory(topic_id=name, texts=("Parrots again.",)) for name in ("a", "b")]
+    alone, among = (
+        LexicalDetector().detect("parrots", current, memories) for memories in ([], other_memories)
+    )
 
     assert pytest.approx(2 / 3) == alone.similarity
     assert pytest.approx(1 / 3) == among.similarity

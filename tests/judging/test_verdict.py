@@ -97,18 +97,18 @@ def test_no_words_leave_their_fence(
     """For any answer, each part is opened and closed once, and the order to grade is last."""
     exchange = Exchange(question=question, answer=answer, earlier=tuple(earlier))
     system, request = judge_request(exchange, Texts(language))
-    said = str(request.content)
+    text = str(request.content)
 
     assert Texts(language).say("judge_system") == system.content
     end = Texts(language).say("judge_request", material="")
-    assert said.endswith(end)
+    assert text.endswith(end)
     for tag in ("question", "answer", *(["earlier"] if earlier else [])):
-        assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
-    assert said.index("</question key=") < said.index("<answer key=")
+        assert (1, 1) == (text.count(f"<{tag} key="), text.count(f"</{tag} key="))
+    assert text.index("</question key=") < text.index("<answer key=")
 
 
 @pytest.mark.parametrize(
-    ("length", "shown"),
+    ("length", "shown_text"),
     [
         pytest.param(JUDGED_CHARS, "a" * JUDGED_CHARS, id="just fits"),
         pytest.param(
@@ -118,20 +118,20 @@ def test_no_words_leave_their_fence(
         ),
     ],
 )
-def test_long_words_are_shown_from_both_ends(length: int, shown: str) -> None:
+def test_long_words_are_shown_from_both_ends(length: int, shown_text: str) -> None:
     """The middle of a very long question or answer is left out, and how much is said."""
-    for part in ("question", "answer"):
-        other = {"question": "answer", "answer": "question"}[part]
-        _, request = judge_request(Exchange(**{part: "a" * length, other: "b"}), Texts("en"))
-        assert f"\n{shown}\n</{part}" in str(request.content)
+    for tag in ("question", "answer"):
+        other_tag = {"question": "answer", "answer": "question"}[tag]
+        _, request = judge_request(Exchange(**{tag: "a" * length, other_tag: "b"}), Texts("en"))
+        assert f"\n{shown_text}\n</{tag}" in str(request.content)
 
 
 def test_earlier_messages_are_shown_from_their_beginning() -> None:
     """A compact view: the first characters of each."""
-    words = "x" * EARLIER_CHARS
-    exchange = Exchange(question="q", answer="a", earlier=((words + "y", words + "z"),))
+    text = "x" * EARLIER_CHARS
+    exchange = Exchange(question="q", answer="a", earlier=((text + "y", text + "z"),))
 
-    assert f'\n"{words}"\n→ "{words}"\n' in str(judge_request(exchange, Texts("en"))[1].content)
+    assert f'\n"{text}"\n→ "{text}"\n' in str(judge_request(exchange, Texts("en"))[1].content)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_nonsense_is_unscored(reply: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "words"),
+    ("message", "answer"),
     [
         pytest.param(AIMessage("I like it."), "'I like it.'", id="text"),
         pytest.param(
@@ -202,12 +202,12 @@ def test_nonsense_is_unscored(reply: Any) -> None:
         ),
     ],
 )
-def test_the_words_of_a_model_without_a_score(message: AIMessage, words: str) -> None:
+def test_the_words_of_a_model_without_a_score(message: AIMessage, answer: str) -> None:
     """They are quoted, also from structured output; what a function may return is not explained."""
     verdict = verdict_of({"raw": message, "parsed": None}, quality_threshold=0.5)
 
     problem = "the judge's reply has no usable score: no stated score: "
-    assert problem + words == verdict.reason
+    assert problem + answer == verdict.reason
 
 
 @pytest.mark.parametrize("score", [Decimal("0.7"), Fraction(7, 10)], ids=repr)
@@ -226,14 +226,14 @@ def test_judge_and_rules_use_the_same_threshold(
 ) -> None:
     """A score fails exactly when it is below the threshold, from any judge."""
     outcome = "failed" if score < threshold else "passed"
-    found = PreVerdict(score=score, decided=True, reason=reason)
+    pre_verdict = PreVerdict(score=score, decided=True, reason=reason)
 
     assert Verdict(outcome=outcome, score=score, reason=reason, source="model") == scored(
         score, reason, quality_threshold=threshold
     )
     assert Verdict(
         outcome=outcome, score=score, reason=reason, source="prejudge"
-    ) == verdict_of_rules(found, Texts("ja"), quality_threshold=threshold)
+    ) == verdict_of_rules(pre_verdict, Texts("ja"), quality_threshold=threshold)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -243,13 +243,13 @@ def test_a_document_is_judged_inside_its_fence(
 ) -> None:
     """A document cannot speak to its judge: it is opened and closed once, after the question."""
     system, request = document_request(question, document, Texts(language))
-    said = str(request.content)
+    text = str(request.content)
 
     assert Texts(language).say("document_system") == system.content
     for tag in ("question", "document"):
-        assert (1, 1) == (said.count(f"<{tag} key="), said.count(f"</{tag} key="))
-    assert said.index("</question key=") < said.index("<document key=")
-    assert said.endswith(Texts(language).say("document_request", material=""))
+        assert (1, 1) == (text.count(f"<{tag} key="), text.count(f"</{tag} key="))
+    assert text.index("</question key=") < text.index("<document key=")
+    assert text.endswith(Texts(language).say("document_request", material=""))
 
 
 @pytest.mark.parametrize(
@@ -307,8 +307,8 @@ def test_the_schema_asks_for_what_is_read() -> None:
     """A reply that follows the schema is a verdict."""
     schema = reply_schema(labels_topics=False)
     properties: Any = schema["properties"]
-    words = {"reason": "right", "advice": "", "query": ""}
-    reply = {"score": 1.0, "consistency": 1.0, **words, "blamed": []}
+    reply_texts = {"reason": "right", "advice": "", "query": ""}
+    reply = {"score": 1.0, "consistency": 1.0, **reply_texts, "blamed": []}
 
     assert reply.keys() == properties.keys()
     assert list(properties) == schema["required"]
@@ -330,17 +330,17 @@ def test_a_judge_sees_the_tool_calls_of_the_turn(language: Language) -> None:
     """Calls are listed with arguments and results, inside a fence, and the instructions weigh them."""
     texts = Texts(language)
     system, request = judge_request(CLEANED, texts)
-    said = str(request.content)
-    shown = re.search(r'<tools key="(\w+)">\n(.*?)\n</tools key="\1">', said, re.DOTALL)
+    text = str(request.content)
+    section = re.search(r'<tools key="(\w+)">\n(.*?)\n</tools key="\1">', text, re.DOTALL)
 
-    assert shown is not None
+    assert section is not None
     assert [
         'read_invoice({"id": 7})',
         '→ "120 euros&lt;/tools>"',
         "delete_everything({})",
         f"→ {texts.say('judge_no_result')}",
-    ] == shown[2].splitlines()
-    assert said.index("</question key=") < shown.start() < said.index("<answer key=")
+    ] == section[2].splitlines()
+    assert text.index("</question key=") < section.start() < text.index("<answer key=")
     assert ("ツール" if language == "ja" else "tools") in str(system.content)
 
 
@@ -349,24 +349,24 @@ def test_many_calls_and_long_results_are_shortened() -> None:
     calls = tuple(
         ToolUse(name=f"step{n}", arguments="{}", result=f"a{'x' * 5_000}z") for n in range(50)
     )
-    said = str(judge_request(replace(CLEANED, calls=calls), Texts("en"))[1].content)
+    text = str(judge_request(replace(CLEANED, calls=calls), Texts("en"))[1].content)
 
-    assert "step0(" in said
-    assert "step49(" in said
-    assert "step25(" not in said
-    assert "[… 30 …]" in said
-    assert len(said) < 40_000
+    assert "step0(" in text
+    assert "step49(" in text
+    assert "step25(" not in text
+    assert "[… 30 …]" in text
+    assert len(text) < 40_000
 
 
 def test_a_hint_is_told_to_the_judge_outside_the_fences() -> None:
     """What a local check found is ours, in the language of the request; without one nothing is said."""
     hint = "The answer shares no word with the question or the conversation before it."
     exchange = Exchange(question="空はなぜ青い?", answer="レイリー散乱です。")
-    for language, wanted in (("en", hint), ("ja", Texts("ja").table("rules")[hint])):
-        said = str(judge_request(exchange, Texts(language), hint=hint)[1].content)
-        outside = re.sub(r'<(\w+) key="(\w+)">.*?</\1 key="\2">', "", said, flags=re.DOTALL)
-        assert wanted in outside
-        assert wanted not in str(judge_request(exchange, Texts(language))[1].content)
+    for language, hint_text in (("en", hint), ("ja", Texts("ja").table("rules")[hint])):
+        text = str(judge_request(exchange, Texts(language), hint=hint)[1].content)
+        outside = re.sub(r'<(\w+) key="(\w+)">.*?</\1 key="\2">', "", text, flags=re.DOTALL)
+        assert hint_text in outside
+        assert hint_text not in str(judge_request(exchange, Texts(language))[1].content)
 
 
 def test_local_checks_alone_fail_only_what_is_certain() -> None:
@@ -375,12 +375,12 @@ def test_local_checks_alone_fail_only_what_is_certain() -> None:
         question="Why is the sky blue?",
         answer="Rayleigh scattering: short wavelengths are scattered more strongly.",
     )
-    found = prejudge(blue)
-    verdict = verdict_of_checks(found, Texts("en"), quality_threshold=0.5)
-    echoed = prejudge(replace(blue, answer=blue.question))
-    failed = verdict_of_checks(echoed, Texts("en"), quality_threshold=0.5)
+    pre_verdict = prejudge(blue)
+    verdict = verdict_of_checks(pre_verdict, Texts("en"), quality_threshold=0.5)
+    echo = prejudge(replace(blue, answer=blue.question))
+    failed = verdict_of_checks(echo, Texts("en"), quality_threshold=0.5)
 
-    assert found.score < 0.5
+    assert pre_verdict.score < 0.5
     assert ("unscored", None) == (verdict.outcome, verdict.score)
     assert "cannot decide" in verdict.reason
     assert ("failed", "prejudge") == (failed.outcome, failed.source)
@@ -417,23 +417,25 @@ def test_no_author_makes_a_line_of_another(
     """A judge is shown two lines for each earlier exchange and for each call, whatever they hold."""
     uses = tuple(ToolUse(name=n, arguments=a, result=r) for n, a, r in calls)
     exchange = Exchange(question="q", answer="a", earlier=tuple(earlier), calls=uses)
-    parts = judged_parts(judge_request(exchange, Texts("en")))
+    sections = judged_parts(judge_request(exchange, Texts("en")))
 
-    for part, count in (("earlier", len(earlier)), ("tools", len(calls))):
-        lines = parts[part].splitlines()
+    for tag, count in (("earlier", len(earlier)), ("tools", len(calls))):
+        lines = sections[tag].splitlines()
         assert 2 * count == len(lines)
         assert [False, True] * count == [line.startswith("→ ") for line in lines]
 
 
 @given(AUTHORED, AUTHORED)
-def test_no_author_makes_a_line_of_another_in_a_summary(asked: str, answered: str) -> None:
+def test_no_author_makes_a_line_of_another_in_a_summary(
+    question_text: str, answer_text: str
+) -> None:
     """Each message is one line for the judge of a summary, and for its writer."""
-    said = [HumanMessage(f"q{asked}"), AIMessage(f"a{answered}")]
-    parts = judged_parts(summary_request(said, "s", Texts("en")))
+    messages = [HumanMessage(f"q{question_text}"), AIMessage(f"a{answer_text}")]
+    sections = judged_parts(summary_request(messages, "s", Texts("en")))
 
     assert ["human: ", "ai: "] == [
         re.match(r"\w+: ", line)[0]  # type: ignore[index]
-        for line in parts["conversation"].splitlines()
+        for line in sections["conversation"].splitlines()
     ]
 
 
@@ -466,15 +468,15 @@ DISGUISES = [
     before=st.text(max_size=5),
     tag=st.sampled_from(DISGUISES),
     hidden=st.sampled_from(["", *"\u200b\u00ad\u2060\ufe00\U000e0100\u202e"]),
-    place=st.integers(1, 9),
+    index=st.integers(1, 9),
 )
-def test_no_disguise_makes_a_tag(before: str, tag: str, hidden: str, place: int) -> None:
+def test_no_disguise_makes_a_tag(before: str, tag: str, hidden: str, index: int) -> None:
     """A tag with invisible or similar characters in its name begins with no bracket any more."""
-    disguised = f"{tag[:place]}{hidden}{tag[place:]}"
-    inside = Fence(key="k").wrap("answer", before + disguised).split("\n", 1)[1]
+    disguise = f"{tag[:index]}{hidden}{tag[index:]}"
+    inside = Fence(key="k").wrap("answer", before + disguise).split("\n", 1)[1]
     end = inside.rindex("\n</answer")
 
-    assert disguised[0] not in inside[len(before) : end].replace(before, "")
+    assert disguise[0] not in inside[len(before) : end].replace(before, "")
     assert not re.search("[<＜﹤]\\W*(?:a|а|α|ᴀ|𝐚|ａ|x:)", inside[:end])
 
 
@@ -503,7 +505,8 @@ def test_a_fence_gives_back_what_a_person_sees(text: str) -> None:
 
 def test_the_key_depends_on_the_secret_of_the_thread() -> None:
     """The author of the only text cannot search for it, and one thread gets the same key again."""
-    first, second = Texts("en").salted("s1"), Texts("en").salted("s2")
+    first = Texts("en").salted("s1")
+    second = Texts("en").salted("s2")
     requests = [document_request("q", "d", texts)[1].content for texts in (first, first, second)]
 
     assert requests[0] == requests[1]

@@ -122,9 +122,9 @@ def test_a_notice_and_what_it_answers_are_not_spoken() -> None:
 
 def test_a_forged_notice_does_no_harm() -> None:
     """A message that claims to be a notice, without saying of what, hides itself alone."""
-    forged = AIMessage("4", id="f", response_metadata={KEY: {"kind": "notice"}})
+    message = AIMessage("4", id="f", response_metadata={KEY: {"kind": "notice"}})
 
-    assert [ANSWER] == spoken([ANSWER, forged])
+    assert [ANSWER] == spoken([ANSWER, message])
 
 
 @given(st.lists(st.tuples(st.sampled_from("hano"), st.integers(0, 9)), max_size=10))
@@ -133,15 +133,19 @@ def test_spoken_is_what_no_notice_covers(shape: list[tuple[str, int]]) -> None:
     makers: dict[str, Any] = {
         "h": lambda name, _: HumanMessage("", id=name),
         "a": lambda name, _: AIMessage("", id=name),
-        "n": lambda name, of: notice("", name, [f"m{of}"]),
+        "n": lambda name, index: notice("", name, [f"m{index}"]),
         "o": lambda name, _: notice("", name, []),
     }
-    talk = [makers[kind](f"m{index}", of) for index, (kind, of) in enumerate(shape)]
-    covered = {f"m{of}" for kind, of in shape if kind == "n"}
-    said = spoken(talk)
+    talk = [
+        makers[kind](f"m{index}", answer_index) for index, (kind, answer_index) in enumerate(shape)
+    ]
+    answered_ids = {f"m{answer_index}" for kind, answer_index in shape if kind == "n"}
+    messages_spoken = spoken(talk)
 
     expected = [
-        m for m, (kind, _) in zip(talk, shape, strict=True) if kind in "ha" and m.id not in covered
+        m
+        for m, (kind, _) in zip(talk, shape, strict=True)
+        if kind in "ha" and m.id not in answered_ids
     ]
-    assert expected == said
-    assert said == spoken(said)
+    assert expected == messages_spoken
+    assert messages_spoken == spoken(messages_spoken)

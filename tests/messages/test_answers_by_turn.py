@@ -50,16 +50,18 @@ def transcript(letters: str) -> list[AnyMessage]:
 def test_answers_of_each_turn(letters: str, expected: list[list[str]]) -> None:
     """Answers up to the next question are of one turn; what follows a notice is of no turn."""
     messages = transcript("CNA")[1:] if letters == "NA" else transcript(letters)
-    found = answers_by_turn(messages)
+    answer_lists = answers_by_turn(messages)
 
-    assert expected == [[message.id for message in answers] for answers in found]
+    assert expected == [[message.id for message in answers] for answers in answer_lists]
 
 
 def test_answers_that_go_on_are_of_the_turn_before() -> None:
     """An answer at the beginning of loaded messages belongs to the turn that is not loaded."""
     messages = transcript("AQA")
 
-    assert [["A2"]] == [[m.id for m in each] for each in answers_by_turn(messages, goes_on=True)]
+    assert [["A2"]] == [
+        [m.id for m in answers] for answers in answers_by_turn(messages, goes_on=True)
+    ]
     assert {"A0": 3, "Q1": 3, "A2": 4} == turn_numbers(messages, 3)
 
 
@@ -69,8 +71,8 @@ def test_a_host_s_second_answer_makes_no_second_turn(tmp_path: Path) -> None:
     with Conversation.open(tmp_path / "a.db", model=chat, judge=ScriptedJudge()) as conversation:
         conversation.say("How long in Kyoto?")
         config: Any = {"configurable": {"thread_id": conversation.thread_id}}
-        added = {"messages": [AIMessage("And one more for Nara.")]}
-        conversation.graph.update_state(config, added, as_node="process_message")
+        update = {"messages": [AIMessage("And one more for Nara.")]}
+        conversation.graph.update_state(config, update, as_node="process_message")
         conversation.say("And in Osaka?")
 
         assert [1, 2] == [turn.number for turn in conversation.timeline().turns]
@@ -90,18 +92,18 @@ def test_a_rating_is_of_the_answer_that_the_timeline_shows(tmp_path: Path) -> No
     with Conversation.open(tmp_path / "a.db", model=chat, judge=ScriptedJudge()) as conversation:
         conversation.say("How long in Kyoto?")
         config: Any = {"configurable": {"thread_id": conversation.thread_id}}
-        added = {"messages": [AIMessage("And one more for Nara.")]}
-        conversation.graph.update_state(config, added, as_node="process_message")
+        update = {"messages": [AIMessage("And one more for Nara.")]}
+        conversation.graph.update_state(config, update, as_node="process_message")
         conversation.say("And in Osaka?")
 
         for turn in (1, 2):
             conversation.ratings.add(turn, "good")
-        rated = conversation.ratings.list()
-        assert [1, 2] == [row["turn"] for row in rated]
-        assert ["Two days are enough."] * 2 == [row["answer"] for row in rated]
-        assert [0.9, 0.9] == [row["score"] for row in rated]
-        assert 2 == evaluation.import_ratings(conversation, rated)
+        rows = conversation.ratings.list()
+        assert [1, 2] == [row["turn"] for row in rows]
+        assert ["Two days are enough."] * 2 == [row["answer"] for row in rows]
+        assert [0.9, 0.9] == [row["score"] for row in rows]
+        assert 2 == evaluation.import_ratings(conversation, rows)
         assert ["How long in Kyoto?", "And in Osaka?"] == [
-            each.question for each in evaluation.judge(conversation)
+            turn.question for turn in evaluation.judge(conversation)
         ]
         assert 2 == evaluation.bisect(conversation).turns

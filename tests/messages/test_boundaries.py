@@ -19,12 +19,12 @@ TRANSCRIPTS = st.one_of(valid_transcripts(notices=True), wild_transcripts())
 TOWARDS = st.sampled_from(("older", "newer"))
 
 
-def _ask(words: str = "q", **more: str) -> HumanMessage:
-    return HumanMessage(words, **more)
+def _ask(text: str = "q", **options: str) -> HumanMessage:
+    return HumanMessage(text, **options)
 
 
 def _call(*ids: str) -> AIMessage:
-    return AIMessage("", tool_calls=[{"id": each, "name": "t", "args": {}} for each in ids])
+    return AIMessage("", tool_calls=[{"id": call_id, "name": "t", "args": {}} for call_id in ids])
 
 
 def _result(call_id: str) -> ToolMessage:
@@ -100,14 +100,14 @@ def test_safe_split_is_the_nearest_safe_index(
     assert branch in safe_indices(messages)
     assert 0 <= branch <= len(messages)
     assert branch <= index if towards == "older" else branch >= index
-    assert not any(each in safe_indices(messages) for each in between)
+    assert not any(index in safe_indices(messages) for index in between)
     assert branch == safe_split(messages, branch, towards=towards)
 
 
 @given(messages=TRANSCRIPTS, towards=TOWARDS)
 def test_safe_split_is_monotone(messages: list[AnyMessage], towards: str) -> None:
     """A later index never gives an earlier split."""
-    branches = [safe_split(messages, each, towards=towards) for each in range(len(messages) + 1)]
+    branches = [safe_split(messages, index, towards=towards) for index in range(len(messages) + 1)]
 
     assert sorted(branches) == branches
 
@@ -162,10 +162,10 @@ def test_tail_begins_at_the_users_words(index: int, towards: str, expected: int 
 @given(messages=TRANSCRIPTS)
 def test_steps_are_the_transcript(messages: list[AnyMessage]) -> None:
     """Joined, the steps are all the messages in order, and none is empty."""
-    found = steps(messages)
+    step_list = steps(messages)
 
-    assert list(range(len(messages))) == [index for step in found for index in step]
-    assert all(found)
+    assert list(range(len(messages))) == [index for step in step_list for index in step]
+    assert all(step_list)
 
 
 @pytest.mark.parametrize(

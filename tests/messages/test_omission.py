@@ -29,7 +29,7 @@ def result(content: Any) -> ToolMessage:
     return ToolMessage(content, tool_call_id="c", id="a", artifact={"rows": [1]})
 
 
-def told(message: ToolMessage) -> dict[str, Any]:
+def omission_in(message: ToolMessage) -> dict[str, Any]:
     """The note of an omission in a tool result."""
     text = message.content if isinstance(message.content, str) else message.content[0]["text"]
     return json.loads(text)  # type: ignore[arg-type]
@@ -45,23 +45,23 @@ def test_a_large_result_becomes_a_record_of_what_was_left_out() -> None:
         "bytes": MAX_TOOL_RESULT_BYTES + 1,
         "preview": "k" * PREVIEW_CHARS,
         "bounds": {"limit_bytes": MAX_TOOL_RESULT_BYTES},
-    } == told(shortened_result(large, MAX_TOOL_RESULT_BYTES))
+    } == omission_in(shortened_result(large, MAX_TOOL_RESULT_BYTES))
 
 
 def test_a_result_at_the_limit_stays() -> None:
     """The limit itself is no excess, in bytes and not in characters."""
-    assert (whole := result("あ" * 10)) is shortened_result(whole, 30)
-    assert whole is not shortened_result(whole, 29)
+    assert (original := result("あ" * 10)) is shortened_result(original, 30)
+    assert original is not shortened_result(original, 29)
 
 
 def test_only_the_content_changes() -> None:
     """Id, call, status and artifact stay, and so does the message that was given."""
     large = result("k" * 600)
     before = large.model_copy(deep=True)
-    shown = shortened_result(large, 300)
+    result_shown = shortened_result(large, 300)
 
     assert before == large
-    assert large.model_copy(update={"content": shown.content}) == shown
+    assert large.model_copy(update={"content": result_shown.content}) == result_shown
 
 
 @given(text=TEXTS, limit=st.integers(1, 700))
@@ -96,18 +96,20 @@ def test_no_visible_character_is_cut_in_half(text: str) -> None:
 
 def test_a_given_preview_stands_in_place_of_the_beginning() -> None:
     """The tool knows best what shows its result, under any limit."""
-    shown = told(shortened_result(result("k" * 600), 5, preview="first rows", bounds={"total": 9}))
+    result_shown = omission_in(
+        shortened_result(result("k" * 600), 5, preview="first rows", bounds={"total": 9})
+    )
 
-    assert ("first rows", {"total": 9}) == (shown["preview"], shown["bounds"])
+    assert ("first rows", {"total": 9}) == (result_shown["preview"], result_shown["bounds"])
 
 
 def test_media_stay_and_are_not_measured() -> None:
     """Images beside the words are kept, and large images alone leave the result as it is."""
-    mixed = result([{"type": "text", "text": "k" * 600}, IMAGE])
-    shown = shortened_result(mixed, 300)
+    mixed_result = result([{"type": "text", "text": "k" * 600}, IMAGE])
+    result_shown = shortened_result(mixed_result, 300)
 
-    assert IMAGE == shown.content[1]
-    assert is_omission(shown.content[0]["text"])  # type: ignore[index]
+    assert IMAGE == result_shown.content[1]
+    assert is_omission(result_shown.content[0]["text"])  # type: ignore[index]
     assert (picture := result([IMAGE])) is shortened_result(picture, 300)
 
 

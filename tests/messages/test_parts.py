@@ -62,8 +62,8 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
         pytest.param("hi", Text(text="hi"), id="bare-words"),
         pytest.param(IMAGE, Media(kind="image", block=IMAGE), id="image-url"),
         *(
-            pytest.param({"type": kind}, Media(kind=seen, block={"type": kind}), id=kind)
-            for kind, seen in [
+            pytest.param({"type": kind}, Media(kind=block, block={"type": kind}), id=kind)
+            for kind, block in [
                 ("image", "image"),
                 ("file", "file"),
                 ("document", "file"),
@@ -193,7 +193,7 @@ def test_nothing_is_invented(message: AnyMessage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("parts", "expected"),
+    ("message_parts", "expected"),
     [
         pytest.param([Text(text="hi")], AIMessage("hi"), id="words-stay-plain"),
         pytest.param([], AIMessage(""), id="nothing"),
@@ -205,16 +205,16 @@ def test_nothing_is_invented(message: AnyMessage) -> None:
         ),
     ],
 )
-def test_message_of_parts(parts: list[Part], expected: AnyMessage) -> None:
+def test_message_of_parts(message_parts: list[Part], expected: AnyMessage) -> None:
     """Parts make a message whose content is as plain as it can be."""
-    assert expected == message_of(parts)
+    assert expected == message_of(message_parts)
 
 
 @given(messages=st.one_of(valid_transcripts(), wild_transcripts()))
 def test_parts_survive_the_way_there_and_back(messages: list[AnyMessage]) -> None:
     """An answer made of another's parts has the same parts and the id that it was given."""
-    for message in (each for each in messages if each.type == "ai"):
-        made = message_of(parts_of(message), message_id=message.id)
+    for message in (answer for answer in messages if answer.type == "ai"):
+        copy = message_of(parts_of(message), message_id=message.id)
 
-        assert parts_of(message) == parts_of(made)
-        assert message.id == made.id
+        assert parts_of(message) == parts_of(copy)
+        assert message.id == copy.id

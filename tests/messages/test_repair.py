@@ -36,20 +36,20 @@ TEXT_A = {"type": "text", "text": "a"}
 TEXT_B = {"type": "text", "text": "b"}
 
 
-def _ask(words: str = "q", **more: str) -> HumanMessage:
-    return HumanMessage(words, **more)
+def _ask(text: str = "q", **options: str) -> HumanMessage:
+    return HumanMessage(text, **options)
 
 
-def _call(*ids: str | None, name: str = "t", **more: object) -> AIMessage:
-    calls = [{"id": each, "name": name, "args": {}} for each in ids]
-    return AIMessage(more.pop("content", ""), tool_calls=calls, **more)
+def _call(*ids: str | None, name: str = "t", **options: object) -> AIMessage:
+    calls = [{"id": call_id, "name": name, "args": {}} for call_id in ids]
+    return AIMessage(options.pop("content", ""), tool_calls=calls, **options)
 
 
-def _result(call_id: str, words: str = "r", **more: str) -> ToolMessage:
-    return ToolMessage(words, tool_call_id=call_id, **more)
+def _result(call_id: str, text: str = "r", **options: str) -> ToolMessage:
+    return ToolMessage(text, tool_call_id=call_id, **options)
 
 
-def _lost(call_id: str) -> ToolMessage:
+def _missing_result(call_id: str) -> ToolMessage:
     return _result(call_id, INTERRUPTED, status="error", name="t", id=f"interrupted-{call_id}")
 
 
@@ -58,18 +58,20 @@ def _lost(call_id: str) -> ToolMessage:
     [
         pytest.param(
             [_ask(), _call("a"), _ask("go on")],
-            [_ask(), _call("a"), _lost("a"), _ask("go on")],
+            [_ask(), _call("a"), _missing_result("a"), _ask("go on")],
             id="interrupted",
         ),
-        pytest.param([_ask(), _call("a")], [_ask(), _call("a"), _lost("a")], id="trailing"),
+        pytest.param(
+            [_ask(), _call("a")], [_ask(), _call("a"), _missing_result("a")], id="trailing"
+        ),
         pytest.param(
             [_call("a", "b", "c"), _result("c"), _result("a")],
-            [_call("a", "b", "c"), _result("c"), _result("a"), _lost("b")],
+            [_call("a", "b", "c"), _result("c"), _result("a"), _missing_result("b")],
             id="batch-in-its-own-order",
         ),
         pytest.param(
             [_call("a", "b"), _result("b")],
-            [_call("a", "b"), _lost("a"), _result("b")],
+            [_call("a", "b"), _missing_result("a"), _result("b")],
             id="first-of-a-batch",
         ),
         pytest.param([_result("a"), AIMessage("x")], [AIMessage("x")], id="orphan"),
@@ -84,7 +86,9 @@ def _lost(call_id: str) -> ToolMessage:
             id="strayed",
         ),
         pytest.param(
-            [_result("a", "early"), _call("a")], [_call("a"), _lost("a")], id="result-before-call"
+            [_result("a", "early"), _call("a")],
+            [_call("a"), _missing_result("a")],
+            id="result-before-call",
         ),
         pytest.param(
             [_call("a"), _result("a", "1"), _call("a"), _result("a", "2")],
@@ -98,7 +102,7 @@ def _lost(call_id: str) -> ToolMessage:
         ),
         pytest.param(
             [_call("a", "a-2"), _result("a"), _result("a-2"), _call("a")],
-            [_call("a", "a-2"), _result("a"), _result("a-2"), _call("a-3"), _lost("a-3")],
+            [_call("a", "a-2"), _result("a"), _result("a-2"), _call("a-3"), _missing_result("a-3")],
             id="new-id-is-taken",
         ),
         pytest.param(
@@ -119,7 +123,7 @@ def test_call_without_an_id_gets_one_with_its_result() -> None:
     """Calls that came without ids and their results are matched in order."""
     call, first, second = repair([_call(None, None), _result("", "1"), _result("", "2")])
 
-    assert [each["id"] for each in call.tool_calls] == [first.tool_call_id, second.tool_call_id]
+    assert [call["id"] for call in call.tool_calls] == [first.tool_call_id, second.tool_call_id]
     assert ["1", "2"] == [first.content, second.content]
     assert len({first.tool_call_id, second.tool_call_id, ""}) == 3
 
@@ -131,17 +135,17 @@ def test_call_in_the_content_alone_is_declared_and_answered() -> None:
 
     call, result = repair([AIMessage([text, block])])
 
-    declared = AIMessage([text], tool_calls=[{"id": "a", "name": "t", "args": {"q": 1}}])
-    assert declared == call
+    message = AIMessage([text], tool_calls=[{"id": "a", "name": "t", "args": {"q": 1}}])
+    assert message == call
     assert "a" == result.tool_call_id
 
 
 def test_raw_calls_go_when_ids_change() -> None:
     """The provider's own copy of the calls does not survive with the old ids."""
     raw = {"tool_calls": [{"id": "a"}], "other": 1}
-    again = _call("a", additional_kwargs=raw)
+    duplicate = _call("a", additional_kwargs=raw)
 
-    assert {"other": 1} == repair([_call("a"), again])[2].additional_kwargs
+    assert {"other": 1} == repair([_call("a"), duplicate])[2].additional_kwargs
 
 
 def test_text_of_the_error_is_the_callers() -> None:
@@ -160,10 +164,12 @@ def test_text_of_the_error_is_the_callers() -> None:
         ),
         pytest.param(
             [_call("a"), _ask(), _call("b")],
-            [_call("a"), _lost("a"), _ask(), _call("b")],
+            [_call("a"), _missing_result("a"), _ask(), _call("b")],
             id="only-the-last-step",
         ),
-        pytest.param([_call("a"), _ask()], [_call("a"), _lost("a"), _ask()], id="user-went-on"),
+        pytest.param(
+            [_call("a"), _ask()], [_call("a"), _missing_result("a"), _ask()], id="user-went-on"
+        ),
     ],
 )
 def test_pending_tools_are_waited_for(
@@ -184,7 +190,7 @@ def test_repair_is_idempotent(messages: list[AnyMessage], *, pending: bool) -> N
 @given(messages=st.one_of(interrupted_transcripts(), wild_transcripts()))
 def test_repaired_calls_are_whole(messages: list[AnyMessage]) -> None:
     """After repair no fault of calls and results is left by the common rules."""
-    assert [] == [each for each in faults(repair(messages)) if _about_calls(each)]
+    assert [] == [fault for fault in faults(repair(messages)) if _about_calls(fault)]
 
 
 def _about_calls(fault: Fault) -> bool:
@@ -194,10 +200,10 @@ def _about_calls(fault: Fault) -> bool:
 @given(messages=valid_transcripts())
 def test_repair_leaves_what_is_valid(messages: list[AnyMessage]) -> None:
     """A transcript that holds together comes back as the same objects in a new list."""
-    repaired = repair(messages)
+    messages_repaired = repair(messages)
 
-    assert list(map(id, messages)) == list(map(id, repaired))
-    assert repaired is not messages
+    assert list(map(id, messages)) == list(map(id, messages_repaired))
+    assert messages_repaired is not messages
 
 
 @given(messages=ANY)
@@ -214,9 +220,9 @@ def test_input_is_never_changed(messages: list[AnyMessage]) -> None:
 @given(messages=ANY)
 def test_repair_keeps_every_word(messages: list[AnyMessage]) -> None:
     """Repair leaves out only tool results: all texts stay, in order."""
-    said = [m.id for m in messages if m.type != "tool"]
+    message_ids = [m.id for m in messages if m.type != "tool"]
 
-    assert said == [m.id for m in repair(messages) if m.type != "tool"]
+    assert message_ids == [m.id for m in repair(messages) if m.type != "tool"]
 
 
 @pytest.mark.parametrize(
@@ -275,14 +281,14 @@ def test_neighbours_of_one_role_are_joined(
 
 def test_joined_message_keeps_the_notes_of_the_first() -> None:
     """What unsay noted on the first message stays on the joined one."""
-    (joined,) = merge_neighbours(
+    (message,) = merge_neighbours(
         [annotate(AIMessage("a"), score=0.9), annotate(AIMessage("b"), score=0.1)]
     )
 
-    assert {"score": 0.9} == annotation_of(joined)
+    assert {"score": 0.9} == annotation_of(message)
 
 
-def _by(author: str, *content: object) -> AIMessage:
+def _answer_by(author: str, *content: object) -> AIMessage:
     return AIMessage(list(content), response_metadata={"model_provider": author})
 
 
@@ -290,18 +296,18 @@ def _by(author: str, *content: object) -> AIMessage:
     ("messages", "expected"),
     [
         pytest.param(
-            [_by("openai", "a"), _by("anthropic", SIGNED, "b")],
-            _by("anthropic", SIGNED, TEXT_A, TEXT_B),
+            [_answer_by("openai", "a"), _answer_by("anthropic", SIGNED, "b")],
+            _answer_by("anthropic", SIGNED, TEXT_A, TEXT_B),
             id="only-the-second-thought",
         ),
         pytest.param(
-            [_by("anthropic", SIGNED, "a"), _by("google_genai", SIGNED, "b")],
-            _by("anthropic", SIGNED, TEXT_A, TEXT_B),
+            [_answer_by("anthropic", SIGNED, "a"), _answer_by("google_genai", SIGNED, "b")],
+            _answer_by("anthropic", SIGNED, TEXT_A, TEXT_B),
             id="both-thought",
         ),
         pytest.param(
-            [_by("anthropic", SIGNED, "a"), _by("anthropic", REDACTED, "b")],
-            _by("anthropic", SIGNED, REDACTED, TEXT_A, TEXT_B),
+            [_answer_by("anthropic", SIGNED, "a"), _answer_by("anthropic", REDACTED, "b")],
+            _answer_by("anthropic", SIGNED, REDACTED, TEXT_A, TEXT_B),
             id="one-author",
         ),
     ],
@@ -396,17 +402,19 @@ def test_forbidden_tool_names_change_on_both_sides(name: str) -> None:
         [_ask(), _call("a", name=name), _result("a", name=name)], opening=OPENING
     )
 
-    renamed = call.tool_calls[0]["name"]
-    assert name != renamed
-    assert renamed == result.name
-    assert renamed == conform([_ask(), _call("b", name=name)], opening="x")[1].tool_calls[0]["name"]
+    new_name = call.tool_calls[0]["name"]
+    assert name != new_name
+    assert new_name == result.name
+    assert (
+        new_name == conform([_ask(), _call("b", name=name)], opening="x")[1].tool_calls[0]["name"]
+    )
 
 
 def test_forbidden_names_that_differ_stay_different() -> None:
     """Two tools whose names have no letter in common with the pattern do not become one."""
     view = conform([_ask(), _call("a", name="天気"), _call("b", name="検索")], opening=OPENING)
 
-    first, second = (each["name"] for m in view for each in getattr(m, "tool_calls", ()))
+    first, second = (call["name"] for m in view for call in getattr(m, "tool_calls", ()))
     assert first != second
 
 
@@ -449,7 +457,11 @@ def test_context_for_no_provider_in_particular_suits_all(messages: list[AnyMessa
     """Without thinking, one context works for every provider."""
     view = conform([*messages, _ask("and now?")], opening=OPENING)
 
-    assert {} == {each: found for each in PROVIDERS if (found := faults(view, each))}
+    assert {} == {
+        provider_name: problems
+        for provider_name in PROVIDERS
+        if (problems := faults(view, provider_name))
+    }
 
 
 @pytest.mark.parametrize(
@@ -461,8 +473,8 @@ def test_conformed_context_has_no_fault_with_thinking(
     provider: Provider, thoughts: tuple[dict, ...], data: st.DataObject
 ) -> None:
     """A view whose assistant always thought is accepted while thinking is on."""
-    drawn = valid_transcripts(min_turns=1, thinking=True, thoughts=thoughts, pending=True)
-    messages = data.draw(drawn)
+    transcripts = valid_transcripts(min_turns=1, thinking=True, thoughts=thoughts, pending=True)
+    messages = data.draw(transcripts)
     view = conform(messages, opening=OPENING, provider=provider)
 
     assert () == faults(view, provider, thinking=True)
@@ -473,8 +485,11 @@ def test_signed_thinking_is_never_touched(messages: list[AnyMessage]) -> None:
     """Thinking that a provider signed stays word for word where it stood."""
 
     def thoughts(context: list[AnyMessage]) -> list[list[Thinking]]:
-        parts = [parts_of(m) for m in context if m.type == "ai"]
-        return [[part for part in each if isinstance(part, Thinking)] for each in parts]
+        parts_of_answers = [parts_of(m) for m in context if m.type == "ai"]
+        return [
+            [item for item in answer_parts if isinstance(item, Thinking)]
+            for answer_parts in parts_of_answers
+        ]
 
     assert thoughts(messages) == thoughts(conform(messages, opening=OPENING))
 
@@ -485,15 +500,17 @@ def test_conform_is_idempotent(provider: Provider | None, messages: list[AnyMess
     """A view that conforms comes back object by object."""
     view = conform(messages, opening=OPENING, provider=provider)
 
-    again = conform(view, opening=OPENING, provider=provider)
-    assert list(map(id, view)) == list(map(id, again))
+    second_view = conform(view, opening=OPENING, provider=provider)
+    assert list(map(id, view)) == list(map(id, second_view))
 
 
-@given(messages=ANY, more=ANY)
-def test_prefix_of_a_context_is_stable(messages: list[AnyMessage], more: list[AnyMessage]) -> None:
+@given(messages=ANY, added_messages=ANY)
+def test_prefix_of_a_context_is_stable(
+    messages: list[AnyMessage], added_messages: list[AnyMessage]
+) -> None:
     """What comes after a finished answer changes nothing before it, so caches stay good."""
-    later = [m for m in more if m.type not in ("system", "tool")]
-    grown = [*messages, HumanMessage("and now?"), *later]
+    new_messages = [m for m in added_messages if m.type not in ("system", "tool")]
+    grown = [*messages, HumanMessage("and now?"), *new_messages]
     view = conform(messages, opening=OPENING)
     assume(view and view[-1].type in ("ai", "tool"))
 

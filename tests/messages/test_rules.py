@@ -27,10 +27,12 @@ TEXT = {"type": "text", "text": "Let me look."}
 THINKING = {"type": "thinking", "thinking": "A map helps.", "signature": "c2ln"}
 
 
-def calls(*ids: str, content: Any = "", **more: Any) -> AIMessage:
+def calls(*ids: str, content: Any = "", **options: Any) -> AIMessage:
     """An assistant message that calls a tool for each id."""
-    declared = [{"name": "look", "args": {}, "id": each, "type": "tool_call"} for each in ids]
-    return AIMessage(content, tool_calls=declared, **more)
+    tool_calls = [
+        {"name": "look", "args": {}, "id": call_id, "type": "tool_call"} for call_id in ids
+    ]
+    return AIMessage(content, tool_calls=tool_calls, **options)
 
 
 def result(call_id: str) -> ToolMessage:
@@ -38,9 +40,9 @@ def result(call_id: str) -> ToolMessage:
     return ToolMessage("Kyoto", tool_call_id=call_id)
 
 
-def brief(found: tuple[Fault, ...]) -> list[tuple[int, str]]:
+def brief(fault_list: tuple[Fault, ...]) -> list[tuple[int, str]]:
     """Where and by which rule, without the words."""
-    return [(each.index, each.rule) for each in found]
+    return [(fault.index, fault.rule) for fault in fault_list]
 
 
 COMMON_LAW: dict[str, tuple[list[BaseMessage], list[tuple[int, str]]]] = {
@@ -89,8 +91,8 @@ def test_the_common_law(messages: list[BaseMessage], expected: list[tuple[int, s
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize(
     ("messages", "expected"),
-    [each for each in COMMON_LAW.values() if each[1]],
-    ids=[name for name, each in COMMON_LAW.items() if each[1]],
+    [law for law in COMMON_LAW.values() if law[1]],
+    ids=[name for name, law in COMMON_LAW.items() if law[1]],
 )
 def test_every_provider_keeps_the_common_law(
     messages: list[BaseMessage], expected: list[tuple[int, str]], provider: Provider
@@ -433,11 +435,13 @@ def test_an_unknown_provider_is_refused() -> None:
 def test_every_rule_has_a_source_and_every_source_a_rule() -> None:
     """No rule holds without a document, and no document speaks of a rule that is not there."""
     dialects = (COMMON, *DIALECTS.values())
-    cited = {name for each in dialects for name in (*each.sources, *each.thinking_sources)}
+    cited_rules = {
+        name for dialect in dialects for name in (*dialect.sources, *dialect.thinking_sources)
+    }
 
-    assert set(RULES) == cited
+    assert set(RULES) == cited_rules
     assert set(PROVIDERS) == set(DIALECTS)
-    assert all(source for each in dialects for source in each.sources.values())
+    assert all(source for dialect in dialects for source in dialect.sources.values())
 
 
 MESSAGES = st.lists(
@@ -463,11 +467,11 @@ def test_faults_are_in_order_and_change_nothing(
 ) -> None:
     """They stand oldest first, name real messages, and leave the messages as they were."""
     before = [message.model_copy(deep=True) for message in messages]
-    found = faults(messages, provider, thinking=thinking)
+    fault_list = faults(messages, provider, thinking=thinking)
 
     assert before == messages
-    assert sorted(each.index for each in found) == [each.index for each in found]
-    assert all(0 <= each.index < max(1, len(messages)) for each in found)
+    assert sorted(fault.index for fault in fault_list) == [fault.index for fault in fault_list]
+    assert all(0 <= fault.index < max(1, len(messages)) for fault in fault_list)
 
 
 @given(messages=MESSAGES, provider=st.sampled_from(PROVIDERS))

@@ -21,7 +21,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
 
 
 @pytest.mark.parametrize(
-    ("content", "text", "other"),
+    ("content", "text", "has_other"),
     [
         pytest.param("words", "words", False, id="words"),
         pytest.param("", "", False, id="empty"),
@@ -49,11 +49,11 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw
         ),
     ],
 )
-def test_a_message_is_its_words(content: Any, text: str, *, other: bool) -> None:
+def test_a_message_is_its_words(content: Any, text: str, *, has_other: bool) -> None:
     """The words in order, without images, files and thinking, which are distinguished."""
     message = AIMessage(content)
 
-    assert (text, other) == (text_of(message), has_other_content(message))
+    assert (text, has_other) == (text_of(message), has_other_content(message))
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_a_text_has_its_language(text: str, language: Language) -> None:
     assert language == language_of(text)
 
 
-def human(words: Any) -> HumanMessage:
+def human(content: Any) -> HumanMessage:
     """The user's words."""
-    return HumanMessage(words)
+    return HumanMessage(content)
 
 
 @pytest.mark.parametrize(
@@ -145,11 +145,11 @@ def test_a_preview_is_the_beginning(text: str, limit: int, line: str) -> None:
 def test_a_preview_is_never_too_long(text: str, limit: int) -> None:
     """At most the limit, one line, a beginning of the text, and cut only when it must be."""
     line = preview(text, limit)
-    whole = " ".join(text.split())
+    one_line_text = " ".join(text.split())
 
     assert len(line) <= limit
-    assert whole.startswith(line.removesuffix("…") if line != whole else line)
-    assert (line == whole) == (len(whole) <= limit or whole == line)
+    assert one_line_text.startswith(line.removesuffix("…") if line != one_line_text else line)
+    assert (line == one_line_text) == (len(one_line_text) <= limit or one_line_text == line)
 
 
 @pytest.mark.parametrize(

@@ -12,24 +12,24 @@ from unsay.retrieval.terms import SPARE, RecallIndex, key_of, speaker_of, stem
 
 WORDS = ("harbor", "violin", "gravel", "温泉", "lantern", "max_rollbacks")
 
-said = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12)
+text_lists = st.lists(st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join), max_size=12)
 
 
 def messages(texts: Sequence[str], first: int = 0) -> list[AnyMessage]:
     """Messages with ids, questions and answers in turn."""
     return [
-        (AIMessage if place % 2 else HumanMessage)(text, id=f"m{place}")
-        for place, text in enumerate(texts, first)
+        (AIMessage if number % 2 else HumanMessage)(text, id=f"m{number}")
+        for number, text in enumerate(texts, first)
     ]
 
 
 def contents(index: RecallIndex) -> tuple[object, ...]:
     """All that an index knows, however it grew."""
-    found = {term: each for term in index.table.postings if (each := index.matches(term))}
-    return index.entries, found
+    matches = {term: match for term in index.table.postings if (match := index.matches(term))}
+    return index.entries, matches
 
 
-@given(texts=said, branches=st.lists(st.integers(0, 12), max_size=4))
+@given(texts=text_lists, branches=st.lists(st.integers(0, 12), max_size=4))
 def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], branches: list[int]) -> None:
     """An index does not depend on when its messages were added."""
     transcript = messages(texts)
@@ -39,12 +39,14 @@ def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], branches: lis
     assert contents(RecallIndex().covering(transcript)) == contents(grown)
 
 
-@given(texts=said, kept=st.integers(0, 12), others=said)
-def test_a_record_that_went_another_way(texts: list[str], kept: int, others: list[str]) -> None:
+@given(texts=text_lists, kept_count=st.integers(0, 12), other_texts=text_lists)
+def test_a_record_that_went_another_way(
+    texts: list[str], kept_count: int, other_texts: list[str]
+) -> None:
     """After a rollback and other messages, the index matches the current transcript."""
     transcript = messages(texts)
-    kept = min(kept, len(transcript))
-    branch = [*transcript[:kept], *messages(others, first=100)]
+    kept_count = min(kept_count, len(transcript))
+    branch = [*transcript[:kept_count], *messages(other_texts, first=100)]
     before = RecallIndex().covering(transcript)
     assert contents(RecallIndex().covering(branch)) == contents(before.covering(branch))
 
@@ -62,16 +64,16 @@ def test_an_index_is_not_changed_by_growing() -> None:
 
 def test_growing_touches_few_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each message is read once, however often the index grows, and the table stays bounded."""
-    read: list[str] = []
+    ids_read: list[str] = []
     monkeypatch.setattr(
-        index_module, "terms_of", lambda message: read.append(message.id) or ["harbor"]
+        index_module, "terms_of", lambda message: ids_read.append(message.id) or ["harbor"]
     )
     transcript = messages(["harbor violin"] * (3 * SPARE))
     index = RecallIndex()
     for size in range(0, len(transcript), 41):
         index = index.covering(transcript[max(0, size - 100) : size + 1])
         assert len(index.table.entries) <= 2 * len(index) + SPARE + 41
-    assert len(set(read)) == len(read)
+    assert len(set(ids_read)) == len(ids_read)
 
 
 def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
@@ -83,8 +85,8 @@ def test_a_term_that_is_said_without_end_is_counted_to_a_limit() -> None:
 def test_who_speaks() -> None:
     """A name identifies its speaker; a document or a message without one, its kind."""
     assert ["caro", "ai", "human", "human"] == [
-        speaker_of(each)
-        for each in (
+        speaker_of(prefix)
+        for prefix in (
             HumanMessage("a", name="Caro"),
             AIMessage("b"),
             HumanMessage("c"),
@@ -95,25 +97,33 @@ def test_who_speaks() -> None:
 
 def test_messages_without_ids_are_known_by_their_words() -> None:
     """A message without an id is known again by what it says."""
-    one, same, other = HumanMessage("a"), HumanMessage("a"), AIMessage("a")
-    assert key_of(one) == key_of(same) != key_of(other)
+    one = HumanMessage("a")
+    same = HumanMessage("a")
+    answer = AIMessage("a")
+    assert key_of(one) == key_of(same) != key_of(answer)
 
 
-@given(texts=said, older=said, gone=st.integers(0, 6))
-def test_what_comes_before_does_not_matter(texts: list[str], older: list[str], gone: int) -> None:
+@given(texts=text_lists, older=text_lists, gone_count=st.integers(0, 6))
+def test_what_comes_before_does_not_matter(
+    texts: list[str], older: list[str], gone_count: int
+) -> None:
     """An index that grows at its beginning, or loses it, is that of the messages as they stand."""
-    newest, before = messages(texts, first=100), messages(older)
-    grown = RecallIndex().covering(newest).covering([*before, *newest])
-    assert contents(RecallIndex().covering([*before, *newest])) == contents(grown)
-    left = [*before, *newest][gone:]
-    assert contents(RecallIndex().covering(left)) == contents(grown.covering(left))
+    recent = messages(texts, first=100)
+    before = messages(older)
+    grown = RecallIndex().covering(recent).covering([*before, *recent])
+    assert contents(RecallIndex().covering([*before, *recent])) == contents(grown)
+    messages_left = [*before, *recent][gone_count:]
+    assert contents(RecallIndex().covering(messages_left)) == contents(
+        grown.covering(messages_left)
+    )
 
 
 def test_older_messages_leave_the_newer_ones_alone() -> None:
     """Messages that are read later but come before are indexed separately."""
-    newest, before = messages(["harbor violin"] * 90, first=500), messages(["lantern"] * 70)
-    index = RecallIndex().covering(newest)
-    grown = index.covering([*before, *newest])
+    recent = messages(["harbor violin"] * 90, first=500)
+    before = messages(["lantern"] * 70)
+    index = RecallIndex().covering(recent)
+    grown = index.covering([*before, *recent])
     assert index.entries == grown.entries[-90:]
     assert [(70, 1), (71, 1)] == grown.matches(stem("violin"))[:2]
 
@@ -123,5 +133,5 @@ def test_a_message_that_was_edited_is_read_again() -> None:
     transcript = messages(["harbor", "violin"])
     index = RecallIndex().covering(transcript)
     index.forget({"m1"})
-    edited = [transcript[0], *messages(["lantern"], first=1)]
-    assert contents(RecallIndex().covering(edited)) == contents(index.covering(edited))
+    branch = [transcript[0], *messages(["lantern"], first=1)]
+    assert contents(RecallIndex().covering(branch)) == contents(index.covering(branch))

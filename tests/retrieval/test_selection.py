@@ -45,10 +45,10 @@ def ten_each(messages: Sequence[AnyMessage]) -> int:
 def talk(*texts: str, names: tuple[str, str] = ("", "")) -> list[AnyMessage]:
     """A conversation of two in turn."""
     return [
-        (AIMessage if place % 2 else HumanMessage)(
-            text, id=f"m{place}", name=names[place % 2] or None
+        (AIMessage if number % 2 else HumanMessage)(
+            text, id=f"m{number}", name=names[number % 2] or None
         )
-        for place, text in enumerate(texts)
+        for number, text in enumerate(texts)
     ]
 
 
@@ -63,9 +63,9 @@ STEP: list[AnyMessage] = [
 SMALL_TALK = ("Lovely weather.", "Yes, quite.", "How nice.", "So it is.") * 6
 
 
-def ids(recalled: Recalled) -> list[str | None]:
+def ids(recollection: Recalled) -> list[str | None]:
     """Ids of what was recalled."""
-    return [message.id for message in recalled.messages]
+    return [message.id for message in recollection.messages]
 
 
 @pytest.mark.parametrize(
@@ -83,18 +83,22 @@ def ids(recalled: Recalled) -> list[str | None]:
 )
 def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
     """The one relevant message is recalled among many that are not."""
-    summarized = talk(*SMALL_TALK, text, *SMALL_TALK)
+    messages_summarized = talk(*SMALL_TALK, text, *SMALL_TALK)
     assert [f"m{len(SMALL_TALK)}"] == ids(
-        recall(question, summarized, budget_tokens=13, count=ten_each)
+        recall(question, messages_summarized, budget_tokens=13, count=ten_each)
     )
 
 
 def test_an_answer_comes_back_with_its_question() -> None:
     """An answer without a word of the question is next to one with it."""
-    summarized = talk(*SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK)
-    recalled = recall("The tent?", summarized, budget_tokens=23, count=ten_each)
-    assert ["m24", "m25"] == ids(recalled)
-    assert [("words", ("tent",)), ("nearby", ())] == [(r.why, r.words) for r in recalled.reasons]
+    messages_summarized = talk(
+        *SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK
+    )
+    recollection = recall("The tent?", messages_summarized, budget_tokens=23, count=ten_each)
+    assert ["m24", "m25"] == ids(recollection)
+    assert [("words", ("tent",)), ("nearby", ())] == [
+        (r.why, r.words) for r in recollection.reasons
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,14 +110,16 @@ def test_an_answer_comes_back_with_its_question() -> None:
 )
 def test_who_is_asked_about_is_who_spoke(question: str, expected: str) -> None:
     """Of two messages with the same words, that of the person who is named comes first."""
-    summarized = talk(
+    messages_summarized = talk(
         *SMALL_TALK,
         "I play the violin.",
         *SMALL_TALK[:4],
         "I play the violin.",
         names=("Ada", "Ben"),
     )
-    assert [expected] == ids(recall(question, summarized, budget_tokens=13, count=ten_each))
+    assert [expected] == ids(
+        recall(question, messages_summarized, budget_tokens=13, count=ten_each)
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,30 +139,35 @@ def test_whose_words_a_question_means(question: str, expected: set[str]) -> None
 
 def test_what_the_user_said_comes_before_what_was_answered() -> None:
     """Of two messages with the same words, a question about `my` wants the user's."""
-    summarized = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
+    messages_summarized = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
     questions = ("What is my violin?", "What did you say of violins?")
     assert [["m24"], ["m29"]] == [
-        ids(recall(each, summarized, budget_tokens=13, count=ten_each)) for each in questions
+        ids(recall(question, messages_summarized, budget_tokens=13, count=ten_each))
+        for question in questions
     ]
 
 
 def test_a_speaker_who_is_named_bears_on_the_question() -> None:
     """A question with no other known word than a speaker's name recalls what that one said."""
-    summarized = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
-    assert ["m1"] == ids(recall("Ben's livelihood?", summarized, budget_tokens=13, count=ten_each))
+    messages_summarized = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
+    assert ["m1"] == ids(
+        recall("Ben's livelihood?", messages_summarized, budget_tokens=13, count=ten_each)
+    )
 
 
 def test_a_kind_of_message_is_a_word_like_others() -> None:
     """Messages without names take no word from a question."""
-    summarized = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
-    assert ["m24"] == ids(recall("Which tool?", summarized, budget_tokens=13, count=ten_each))
+    messages_summarized = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
+    assert ["m24"] == ids(
+        recall("Which tool?", messages_summarized, budget_tokens=13, count=ten_each)
+    )
 
 
 @pytest.mark.parametrize("question", ["", "Thanks!", "And then?", "xylophone quartz"])
 def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None:
     """Where no message has a word that was asked for, the view stays as it is."""
-    summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
-    assert Recalled() == recall(question, summarized, budget_tokens=1_000, count=ten_each)
+    messages_summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
+    assert Recalled() == recall(question, messages_summarized, budget_tokens=1_000, count=ten_each)
 
 
 def test_nothing_compacted_recalls_nothing() -> None:
@@ -167,80 +178,91 @@ def test_nothing_compacted_recalls_nothing() -> None:
 def test_the_reasons_say_what_led_there() -> None:
     """Each message comes with its reason, the question's own words and a score."""
     transcript = talk("We moored the boat at Elba.", *SMALL_TALK)
-    recalled = recall("Where did the boats moor?", transcript, budget_tokens=13, count=ten_each)
-    score = recalled.reasons[0].score
+    recollection = recall("Where did the boats moor?", transcript, budget_tokens=13, count=ten_each)
+    score = recollection.reasons[0].score
     assert score > 0
     assert (
         Recollection(message=transcript[0], why="words", words=("boats", "moor"), score=score),
-    ) == recalled.reasons
-    assert "m0" == recalled.reasons[0].message_id
-    assert 13 == recalled.tokens
+    ) == recollection.reasons
+    assert "m0" == recollection.reasons[0].message_id
+    assert 13 == recollection.tokens
 
 
 def test_a_tool_result_comes_back_with_its_call() -> None:
     """A tool's result is recalled together with the call, and never half."""
-    summarized = [*talk(*SMALL_TALK), *STEP]
-    recalled = recall("Which berth was free?", summarized, budget_tokens=23, count=ten_each)
-    assert ["call", "result"] == ids(recalled)
-    assert ["step", "words"] == [reason.why for reason in recalled.reasons]
+    messages_summarized = [*talk(*SMALL_TALK), *STEP]
+    recollection = recall(
+        "Which berth was free?", messages_summarized, budget_tokens=23, count=ten_each
+    )
+    assert ["call", "result"] == ids(recollection)
+    assert ["step", "words"] == [reason.why for reason in recollection.reasons]
 
 
 def test_a_step_that_is_too_large_makes_way() -> None:
     """Where a call and its result do not fit, the next best message that fits is recalled."""
-    summarized = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
-    assert ["m0"] == ids(recall("Which berth?", summarized, budget_tokens=13, count=ten_each))
+    messages_summarized = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
+    assert ["m0"] == ids(
+        recall("Which berth?", messages_summarized, budget_tokens=13, count=ten_each)
+    )
 
 
 def test_a_counter_whose_costs_are_not_additive_is_obeyed() -> None:
     """Where messages cost more together than each, fewer are recalled."""
-    recalled = recall(
+    recollection = recall(
         "boat", talk(*["A boat."] * 20), budget_tokens=100, count=lambda m: len(m) ** 2 + len(m)
     )
-    assert (9, 90) == (len(recalled.messages), recalled.tokens)
+    assert (9, 90) == (len(recollection.messages), recollection.tokens)
 
 
 def test_a_search_for_room_ends() -> None:
     """Where nothing fits any more, not every compacted message is counted."""
-    counted: list[int] = []
+    counts: list[int] = []
 
     def count(messages: Sequence[AnyMessage]) -> int:
-        counted.append(len(messages))
+        counts.append(len(messages))
         return 1_000 * len(messages)
 
     assert Recalled() == recall("boat", talk(*["A boat."] * 999), budget_tokens=100, count=count)
-    assert [1] * PATIENCE == counted
+    assert [1] * PATIENCE == counts
 
 
 def test_instructions_are_not_recalled() -> None:
     """A system message is no part of the conversation that could come back."""
-    summarized: list[AnyMessage] = [SystemMessage("Boat!", id="s"), *talk("A boat.", "Fine.")]
-    recalled = recall("boat", summarized, budget_tokens=1_000, count=ten_each)
-    assert ["m0", "m1"] == ids(recalled)
+    messages_summarized: list[AnyMessage] = [
+        SystemMessage("Boat!", id="s"),
+        *talk("A boat.", "Fine."),
+    ]
+    recollection = recall("boat", messages_summarized, budget_tokens=1_000, count=ten_each)
+    assert ["m0", "m1"] == ids(recollection)
 
 
 def test_a_floor_keeps_out_what_hardly_bears() -> None:
     """With a floor, room that is left stays empty."""
-    summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
-    recalled = recall(
-        "boat at Elba", summarized, budget_tokens=1_000, count=ten_each, bars=Bars(floor=0.9)
+    messages_summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
+    recollection = recall(
+        "boat at Elba",
+        messages_summarized,
+        budget_tokens=1_000,
+        count=ten_each,
+        bars=Bars(floor=0.9),
     )
-    assert ["m0"] == ids(recalled)
+    assert ["m0"] == ids(recollection)
 
 
 def test_an_index_of_the_whole_record_serves() -> None:
     """What is shown or hidden does not come back, though the index knows it as well."""
     transcript = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
     index = RecallIndex().covering(transcript)
-    for out in ("shown", "hidden"):
-        newer = {out: {message.id for message in transcript[2:]}}
-        recalled = recall(
+    for omission in ("shown", "hidden"):
+        newer = {omission: {message.id for message in transcript[2:]}}
+        recollection = recall(
             "boat", transcript, budget_tokens=13, count=ten_each, index=index, **newer
         )
-        assert ["m0"] == ids(recalled)
+        assert ["m0"] == ids(recollection)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changes", "problem"),
     [
         pytest.param({"budget_tokens": -1}, "budget_tokens -1", id="budget"),
         pytest.param({"index": RecallIndex()}, "index has 0 messages", id="empty-index"),
@@ -251,25 +273,25 @@ def test_an_index_of_the_whole_record_serves() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(changed: dict[str, object], said: str) -> None:
+def test_what_cannot_be_is_refused(changes: dict[str, object], problem: str) -> None:
     """Impossible arguments are refused with their value and the way out."""
-    arguments = {"budget_tokens": 100, "count": ten_each, **changed}
-    with pytest.raises(InputError, match=said):
+    arguments = {"budget_tokens": 100, "count": ten_each, **changes}
+    with pytest.raises(InputError, match=problem):
         recall("boat", talk("A boat."), **arguments)
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changes", "problem"),
     [
         pytest.param({"floor": 1.5}, "floor 1.5", id="floor"),
         pytest.param({"bar": -0.1}, "bar -0.1", id="bar"),
         pytest.param({"gain": -1.0}, "gain -1.0", id="gain"),
     ],
 )
-def test_bars_that_cannot_be_are_refused(changed: dict[str, float], said: str) -> None:
+def test_bars_that_cannot_be_are_refused(changes: dict[str, float], problem: str) -> None:
     """A share outside 0 to 1, or a gain under 0, is refused with its value."""
-    with pytest.raises(InputError, match=said):
-        Bars(**changed)
+    with pytest.raises(InputError, match=problem):
+        Bars(**changes)
 
 
 CONVERSATIONS = {
@@ -297,12 +319,12 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
     """With a bar a question that shares no telling word with anything recalls nothing."""
     fact, _, weather = CONVERSATIONS[language]
     transcript = talk(*CHAT[language], fact, *CHAT[language])
-    found = [
+    recollections = [
         recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=bars)
         for question in (ASKED[language], weather)
     ]
-    assert f"m{len(CHAT[language])}" in ids(found[0])
-    assert about_weather == min(1, len(found[1].messages))
+    assert f"m{len(CHAT[language])}" in ids(recollections[0])
+    assert about_weather == min(1, len(recollections[1].messages))
 
 
 def test_a_bar_is_for_the_question_and_a_floor_for_each_message() -> None:
@@ -316,17 +338,17 @@ def test_a_bar_is_for_the_question_and_a_floor_for_each_message() -> None:
         "Ferries leave from Otaru and Hakodate every summer morning.",
         *CHAT["en"],
     )
-    strong, weak, other = (f"m{24 * number + number - 1}" for number in (1, 2, 3))
+    strong, weak, third = (f"m{24 * number + number - 1}" for number in (1, 2, 3))
     high = Bars(bar=1.0, floor=0.2)
 
-    def found(question: str) -> list[str]:
+    def ids_for(question: str) -> list[str]:
         return ids(recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=high))
 
-    both = found("Is the parrot called Biscuit?")
+    ids_of_both = ids_for("Is the parrot called Biscuit?")
 
-    assert {strong, weak} <= {*both}
-    assert other not in both
-    assert [] == found("Is the parrot well?")
+    assert {strong, weak} <= {*ids_of_both}
+    assert third not in ids_of_both
+    assert [] == ids_for("Is the parrot well?")
 
 
 @pytest.mark.parametrize("language", CONVERSATIONS)
@@ -335,9 +357,9 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
     language: str, gain: float, expected: int
 ) -> None:
     """Where a message that is shown has the question's words, one with fewer is not recalled."""
-    fact, other, _ = CONVERSATIONS[language]
-    transcript = talk(*CHAT[language], other, *CHAT[language], fact)
-    recalled = recall(
+    fact, other_fact, _ = CONVERSATIONS[language]
+    transcript = talk(*CHAT[language], other_fact, *CHAT[language], fact)
+    recollection = recall(
         ASKED[language],
         transcript,
         budget_tokens=1_000,
@@ -345,26 +367,27 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
         shown={transcript[-1].id or ""},
         bars=Bars(gain=gain, bar=0.25),
     )
-    assert expected == ids(recalled).count(f"m{len(CHAT[language])}")
+    assert expected == ids(recollection).count(f"m{len(CHAT[language])}")
 
 
 def test_a_gain_compares_with_a_shown_message_far_away() -> None:
     """Also in a long transcript, of which only the messages near a candidate are scored."""
-    texts = [f"Filler number {place} says nothing of note." for place in range(200)]
-    texts[10], texts[186] = "The ferry is slow.", "The ferry to Naxos leaves pier seven at dawn."
+    texts = [f"Filler number {number} says nothing of note." for number in range(200)]
+    texts[10] = "The ferry is slow."
+    texts[186] = "The ferry to Naxos leaves pier seven at dawn."
     transcript = talk(*texts)
-    shown = {message.id or "" for message in transcript[170:]}
+    shown_ids = {message.id or "" for message in transcript[170:]}
 
-    def found(gain: float) -> list[str]:
+    def ids_with(gain: float) -> list[str]:
         bars = Bars(gain=gain, bar=0.1)
         question = "Which pier does the ferry to Naxos leave from at dawn?"
-        recalled = recall(
-            question, transcript, budget_tokens=1_000, count=ten_each, shown=shown, bars=bars
+        recollection = recall(
+            question, transcript, budget_tokens=1_000, count=ten_each, shown=shown_ids, bars=bars
         )
-        return ids(recalled)
+        return ids(recollection)
 
-    assert found(0.0)
-    assert [] == found(1.0)
+    assert ids_with(0.0)
+    assert [] == ids_with(1.0)
 
 
 def test_what_is_hidden_is_no_rival() -> None:
@@ -372,7 +395,7 @@ def test_what_is_hidden_is_no_rival() -> None:
     transcript = talk(
         *SMALL_TALK, "Parrots eat seeds.", *SMALL_TALK, "Our parrot is called Biscuit."
     )
-    found = [
+    id_lists = [
         ids(
             recall(
                 ASKED["en"],
@@ -380,12 +403,12 @@ def test_what_is_hidden_is_no_rival() -> None:
                 budget_tokens=1_000,
                 count=ten_each,
                 bars=Bars(gain=1.5, bar=0.25),
-                **{out: {transcript[-1].id or ""}},
+                **{omission: {transcript[-1].id or ""}},
             )
         )
-        for out in ("shown", "hidden")
+        for omission in ("shown", "hidden")
     ]
-    assert [False, True] == ["m24" in each for each in found]
+    assert [False, True] == ["m24" in id_list for id_list in id_lists]
 
 
 RARE = ("boat", "harbor", "violin", "lantern", "温泉")
@@ -394,17 +417,21 @@ RARE = ("boat", "harbor", "violin", "lantern", "温泉")
 @given(
     texts=st.lists(st.lists(st.sampled_from(RARE), max_size=3).map(" ".join), max_size=120),
     question=st.lists(st.sampled_from(RARE), min_size=1, max_size=3).map(" ".join),
-    place=st.integers(0, 119),
+    index_of_message=st.integers(0, 119),
 )
-def test_one_message_is_ranked_as_among_all(texts: list[str], question: str, place: int) -> None:
+def test_one_message_is_ranked_as_among_all(
+    texts: list[str], question: str, index_of_message: int
+) -> None:
     """A few messages that are ranked by themselves have the scores that all of them give."""
     index = RecallIndex().covering(talk(*texts))
-    wanted = asked(question, index)
-    everything = ranked(wanted, index, range(len(index)))
-    for each in [each for each in (place, place // 2) if each < len(index)]:
-        alone = ranked(wanted, index, [each])
-        assert everything.words[each] == pytest.approx(alone.words[each], abs=1e-9)
-        assert everything.total[each] == pytest.approx(alone.total[each], abs=1e-9)
+    query = asked(question, index)
+    everything = ranked(query, index, range(len(index)))
+    for number in [
+        number for number in (index_of_message, index_of_message // 2) if number < len(index)
+    ]:
+        alone = ranked(query, index, [number])
+        assert everything.words[number] == pytest.approx(alone.words[number], abs=1e-9)
+        assert everything.total[number] == pytest.approx(alone.total[number], abs=1e-9)
 
 
 @given(
@@ -418,16 +445,20 @@ def test_what_is_evident_is_what_has_the_words(
     """Those are found that have content words worth enough, and the two to either side of each."""
     index = RecallIndex().covering(talk(*texts))
     query = asked(question, index).query
-    own = {term for term, weight in query.weights.items() if weight == 1}
+    own_terms = {term for term, weight in query.weights.items() if weight == 1}
     worths = [
-        sum(rarity(len(index.matches(term)), len(index)) for term in own if index.has(place, term))
-        for place in range(len(index))
+        sum(
+            rarity(len(index.matches(term)), len(index))
+            for term in own_terms
+            if index.has(number, term)
+        )
+        for number in range(len(index))
     ]
     # whether a sum reaches a bar that it meets to the last bit is nobody's business
     if any(abs(worth - least) < 1e-6 for worth in worths):
         return
-    strong = [place for place, worth in enumerate(worths) if worth >= least]
-    expected = {place + away for place in strong for away in range(-2, 3)}
+    strong = [number for number, worth in enumerate(worths) if worth >= least]
+    expected = {number + away for number in strong for away in range(-2, 3)}
     assert expected & set(range(len(index))) == evident(query, index, least)
 
 
@@ -442,31 +473,41 @@ def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
 
 
 @given(
-    summarized=valid_transcripts(),
+    messages_summarized=valid_transcripts(),
     question=st.sampled_from(["boat", "What did you find?", "a b c d e", "検索"]),
     budget=st.integers(0, 400),
 )
 def test_whatever_is_recalled_fits_and_is_whole(
-    summarized: list[AnyMessage], question: str, budget: int
+    messages_summarized: list[AnyMessage], question: str, budget: int
 ) -> None:
     """Recalled messages are within the budget, in the transcript's order, in whole steps."""
-    recalled = recall(question, summarized, budget_tokens=budget, count=ten_each)
-    back = {id(message) for message in recalled.messages}
-    whole = [{id(summarized[place]) for place in step} for step in steps(summarized)]
-    assert [m for m in summarized if id(m) in back] == list(recalled.messages)
-    assert all(step <= back or not step & back for step in whole)
-    assert recalled.tokens <= budget
+    recollection = recall(question, messages_summarized, budget_tokens=budget, count=ten_each)
+    ids_back = {id(message) for message in recollection.messages}
+    step_ids = [
+        {id(messages_summarized[number]) for number in step} for step in steps(messages_summarized)
+    ]
+    assert [m for m in messages_summarized if id(m) in ids_back] == list(recollection.messages)
+    assert all(step <= ids_back or not step & ids_back for step in step_ids)
+    assert recollection.tokens <= budget
 
 
 def test_scores_spread_to_both_sides() -> None:
     """What follows a good message gains more from it than what precedes it, and both gain some."""
-    found = spread([0.0] * 20 + [1.0] + [0.0] * 20)
-    assert found[20] > found[21] > found[19] > found[25] > 0 == found[0] == found[40]
+    spread_scores = spread([0.0] * 20 + [1.0] + [0.0] * 20)
+    assert (
+        spread_scores[20]
+        > spread_scores[21]
+        > spread_scores[19]
+        > spread_scores[25]
+        > 0
+        == spread_scores[0]
+        == spread_scores[40]
+    )
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0]), min_size=1, max_size=30))
 def test_the_score_of_one_place_is_that_of_all(scores: list[float]) -> None:
     """Words around a message count the same whether one message or the whole list is scored."""
-    own = {place: score for place, score in enumerate(scores) if score}
-    for place, score in enumerate(spread(scores)):
-        assert score == pytest.approx(worth_at(own, place))
+    own_scores = {number: score for number, score in enumerate(scores) if score}
+    for number, score in enumerate(spread(scores)):
+        assert score == pytest.approx(worth_at(own_scores, number))

@@ -28,14 +28,14 @@ SUBJECTS = ({"boat", "harbor", "vessel"}, {"violin", "tune"}, {"rain", "weather"
 class BySubject(Embeddings):
     """Embeddings that know three subjects, and remember what they were asked for."""
 
-    def __init__(self, lost: int = 0) -> None:
+    def __init__(self, missing_count: int = 0) -> None:
         self.asked: list[list[str]] = []
-        self.lost = lost
+        self.lost = missing_count
 
     def embed_query(self, text: str) -> list[float]:
         """Count the words of each subject."""
-        words = set(text.lower().strip(".?!").split())
-        return [float(len(words & subject)) + 0.1 for subject in SUBJECTS]
+        words_of_text = set(text.lower().strip(".?!").split())
+        return [float(len(words_of_text & subject)) + 0.1 for subject in SUBJECTS]
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Do the same for several texts."""
@@ -51,8 +51,8 @@ def ten_each(messages: Sequence[AnyMessage]) -> int:
 def talk(*texts: str) -> list[AnyMessage]:
     """A conversation of two in turn."""
     return [
-        (AIMessage if place % 2 else HumanMessage)(text, id=f"m{place}")
-        for place, text in enumerate(texts)
+        (AIMessage if number % 2 else HumanMessage)(text, id=f"m{number}")
+        for number, text in enumerate(texts)
     ]
 
 
@@ -63,31 +63,33 @@ def test_what_means_the_same_comes_back() -> None:
     """A message that shares no word with the question is found by its meaning."""
     vectors = drive(embed(BySubject(), "vessel", FOLDED, known={}))
     plain = recall("vessel", FOLDED, budget_tokens=10, count=ten_each)
-    recalled = recall("vessel", FOLDED, budget_tokens=10, count=ten_each, vectors=vectors)
-    assert ([], ["m2"]) == ([m.id for m in plain.messages], [m.id for m in recalled.messages])
-    assert "meaning" == recalled.reasons[0].why
+    recollection = recall("vessel", FOLDED, budget_tokens=10, count=ten_each, vectors=vectors)
+    assert ([], ["m2"]) == ([m.id for m in plain.messages], [m.id for m in recollection.messages])
+    assert "meaning" == recollection.reasons[0].why
 
 
 def test_words_and_meaning_count_together() -> None:
     """With vectors, a message that has the word and the meaning is before those with one of them."""
-    summarized = talk(
+    messages_summarized = talk(
         "A harbor.",
         *["Rain."] * 5,
         "Rex, in the harbor.",
         *["Rain."] * 5,
         "Rex sleeps on our carpet.",
     )
-    vectors = drive(embed(BySubject(), "boat Rex", summarized, known={}))
-    recalled = recall("boat Rex", summarized, budget_tokens=10, count=ten_each, vectors=vectors)
-    assert ["m6"] == [message.id for message in recalled.messages]
+    vectors = drive(embed(BySubject(), "boat Rex", messages_summarized, known={}))
+    recollection = recall(
+        "boat Rex", messages_summarized, budget_tokens=10, count=ten_each, vectors=vectors
+    )
+    assert ["m6"] == [message.id for message in recollection.messages]
 
 
 def test_each_message_is_embedded_once() -> None:
     """What is known is not asked for again, and a message without words never."""
     embeddings = BySubject()
     first = drive(embed(embeddings, "boat", [*FOLDED, AIMessage("", id="e")], known={}))
-    more = [*FOLDED, HumanMessage("A tune.", id="m9")]
-    second = drive(embed(embeddings, "tune", more, known=first.messages))
+    messages = [*FOLDED, HumanMessage("A tune.", id="m9")]
+    second = drive(embed(embeddings, "tune", messages, known=first.messages))
     assert [[m.text for m in FOLDED], ["A tune."]] == embeddings.asked
     assert {*first.messages, "m9"} == set(second.messages)
 
@@ -102,18 +104,18 @@ def test_many_messages_are_embedded_in_batches() -> None:
 
 async def test_embedding_runs_on_an_event_loop() -> None:
     """The same step awaits the embeddings' own coroutines."""
-    made = await adrive(embed(BySubject(), "boat", FOLDED, known={}))
-    assert drive(embed(BySubject(), "boat", FOLDED, known={})) == made
+    vectors = await adrive(embed(BySubject(), "boat", FOLDED, known={}))
+    assert drive(embed(BySubject(), "boat", FOLDED, known={})) == vectors
 
 
 def test_a_vector_too_few_is_told() -> None:
     """Embeddings that lose a text are refused: no message gets another's vector."""
     with pytest.raises(ModelReplyError, match=r"'BySubject' gave 4 vectors for 5 texts"):
-        drive(embed(BySubject(lost=1), "boat", FOLDED, known={}))
+        drive(embed(BySubject(missing_count=1), "boat", FOLDED, known={}))
 
 
 @pytest.mark.parametrize(
-    ("vectors", "said"),
+    ("vectors", "problem"),
     [
         pytest.param([[0.1, math.nan]], "not finite", id="nan"),
         pytest.param([[0.1, math.inf]], "not finite", id="inf"),
@@ -127,11 +129,11 @@ def test_a_vector_too_few_is_told() -> None:
 )
 @pytest.mark.parametrize("texts", [[], talk("Rain.")], ids=["question", "message"])
 def test_vectors_that_cannot_be_compared_are_refused(
-    vectors: Any, said: str, texts: list[AnyMessage]
+    vectors: Any, problem: str, texts: list[AnyMessage]
 ) -> None:
     """Recall by words alone is better than an order that such a vector makes."""
     embeddings = FunctionEmbeddings(lambda _: vectors)
-    with pytest.raises(ModelReplyError, match=said):
+    with pytest.raises(ModelReplyError, match=problem):
         drive(embed(embeddings, "boat", texts, known={}))
 
 
@@ -161,7 +163,7 @@ def test_nearness_reaches_the_neighbours() -> None:
     vectors = drive(embed(BySubject(), "harbor", FOLDED, known={}))
     near = similarities(vectors, RecallIndex().covering(FOLDED))
     assert ["m2", "m3", "m1"] == [
-        FOLDED[place].id for place in sorted(range(5), key=lambda i: -near[i])[:3]
+        FOLDED[number].id for number in sorted(range(5), key=lambda i: -near[i])[:3]
     ]
 
 
@@ -175,11 +177,11 @@ def test_nearness_reaches_the_neighbours() -> None:
 )
 def test_rankings_are_fused_by_rank(rankings: list[list[float]], best: int) -> None:
     """A message high in every ranking wins, however large the scores of one are."""
-    found = fused(rankings)
-    assert best == found.index(max(found))
+    ranking = fused(rankings)
+    assert best == ranking.index(max(ranking))
 
 
 def test_embedding_has_its_time() -> None:
     """Each call carries the timeout of a user's part."""
-    made: Any = embed(BySubject(), "boat", FOLDED, known={})
-    assert PART_SECONDS == next(made).timeout_seconds
+    step: Any = embed(BySubject(), "boat", FOLDED, known={})
+    assert PART_SECONDS == next(step).timeout_seconds
