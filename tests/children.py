@@ -23,8 +23,8 @@ class Child:
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="unsay-child-"))
-        given = (module, arguments, self._folder, dict(os.environ))
-        self._process = FORKS.Process(target=_main, args=given, daemon=True)
+        arguments_of_child = (module, arguments, self._folder, dict(os.environ))
+        self._process = FORKS.Process(target=_main, args=arguments_of_child, daemon=True)
         self._process.start()
 
     @property
@@ -49,10 +49,10 @@ class Child:
         return subprocess.CompletedProcess(
             self._process.name,
             self._process.exitcode,
-            *(self._printed(name) for name in ("stdout", "stderr")),
+            *(self._output(name) for name in ("stdout", "stderr")),
         )
 
-    def _printed(self, name: str) -> str:
+    def _output(self, name: str) -> str:
         path = self._folder / name
         return path.read_text() if path.exists() else ""  # killed before it began
 

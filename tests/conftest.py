@@ -34,10 +34,10 @@ for _tier, _examples in EXAMPLES.items():
 
 def pytest_configure(config: pytest.Config) -> None:
     """Choose how many examples a property gets, by the tier that was asked for."""
-    asked = str(config.option.markexpr)
-    if "not full" in asked:
+    marks = str(config.option.markexpr)
+    if "not full" in marks:
         settings.load_profile("default")
-    elif "nightly" in asked and "not nightly" not in asked:
+    elif "nightly" in marks and "not nightly" not in marks:
         settings.load_profile("nightly")
     else:
         settings.load_profile("full")
@@ -82,17 +82,17 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def closes_databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close every connection that the test leaves open; Python 3.13 warns of each."""
-    opened: list[Connection] = []
+    connections: list[Connection] = []
     plain = Connection.__init__
 
     def opens(self: Connection, *args: Any, **options: Any) -> None:
         plain(self, *args, **options)
-        opened.append(self)
+        connections.append(self)
 
     monkeypatch.setattr(Connection, "__init__", opens)
     yield
-    for each in opened:
-        each.close()
+    for connection in connections:
+        connection.close()
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -41,10 +41,10 @@ EXAMPLES = [
 ]
 
 
-def named(name: str) -> Example:
+def example_named(name: str) -> Example:
     """The only example of a name."""
-    (found,) = [example for example in EXAMPLES if example.name == name]
-    return found
+    (example,) = [example for example in EXAMPLES if example.name == name]
+    return example
 
 
 def printed_by(
@@ -53,19 +53,19 @@ def printed_by(
     *,
     command: Sequence[str] = (sys.executable,),
     file: str = "example.py",
-    replaced: Mapping[str, str] | None = None,
+    replacements: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Run an example as a file in a folder; the lines that it prints.
 
-    `replaced` puts the addresses of a test's servers in the place of those that a reader has.
+    `replacements` puts the addresses of a test's servers in the place of those that a reader has.
     """
     code = example.code
-    for old, new in (replaced or {}).items():
+    for old, new in (replacements or {}).items():
         assert old in code
         code = code.replace(old, new)
     (folder / file).write_text(code, encoding="utf-8")
-    done = subprocess.run(
+    process = subprocess.run(
         [*command, file], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert process.returncode == 0, process.stderr
+    return process.stdout.splitlines()

@@ -27,10 +27,10 @@ def examples(language: str, name: str = "") -> list[Any]:
 @pytest.mark.parametrize("example", examples("python"))
 def test_python_examples_print_what_they_say(example: Example) -> None:
     """Each example runs, and prints the text after `#>`."""
-    printed = StringIO()
+    output = StringIO()
     names: dict[str, Any] = {"__name__": "example"}
 
-    with redirect_stdout(printed):
+    with redirect_stdout(output):
         exec(compile(example.code, "example", "exec"), names)  # noqa: S102 - our own text
     # Python 3.13 warns of databases that are dropped open, and the examples are kept short.
     for value in names.values():
@@ -38,7 +38,7 @@ def test_python_examples_print_what_they_say(example: Example) -> None:
             value.close()
 
     assert example.expected
-    assert example.expected == [line.rstrip() for line in printed.getvalue().splitlines()]
+    assert example.expected == [line.rstrip() for line in output.getvalue().splitlines()]
 
 
 @pytest.mark.full
@@ -54,11 +54,11 @@ def test_long_examples_print_what_they_say(example: Example, tmp_path: Path) -> 
 def test_shell_examples_name_commands_that_exist(example: Example) -> None:
     """Each `unsay` command in a shell example exists."""
     commands = set(re.findall(r"\bunsay ([a-z]+)", example.code))
-    shown = subprocess.run(
+    help_text = subprocess.run(
         [sys.executable, "-m", "unsay", "--help"], capture_output=True, text=True, check=True
     ).stdout
 
-    assert commands <= set(re.findall(r"^  ([a-z]+) ", shown, re.MULTILINE))
+    assert commands <= set(re.findall(r"^  ([a-z]+) ", help_text, re.MULTILINE))
 
 
 def test_the_table_of_stream_events_is_fresh() -> None:
@@ -108,8 +108,8 @@ def outline_of(page: str) -> list[tuple[str, str]]:
     Lines of expected output (`#>`) are code here, because they are checked.
     """
     text = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r"^(#+) |^```(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    return [(level, re.sub(r"\s+#(?!>).*$", "", code, flags=re.M)) for level, code in found]
+    sections = re.findall(r"^(#+) |^```(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [(level, re.sub(r"\s+#(?!>).*$", "", code, flags=re.M)) for level, code in sections]
 
 
 def test_the_japanese_readme_has_the_same_sections_and_code() -> None:
@@ -144,9 +144,9 @@ def anchors_of(page: Path) -> set[str]:
 def test_links_lead_somewhere(page: Path) -> None:
     """Every relative link names a file, and a heading of it where it names one."""
     for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        place, _, anchor = link.partition("#")
+        path, _, anchor = link.partition("#")
         if "://" in link:
             continue
-        target = (page.parent / place).resolve() if place else page
+        target = (page.parent / path).resolve() if path else page
         assert target.exists(), link
         assert not anchor or anchor in anchors_of(target), link

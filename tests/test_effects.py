@@ -65,16 +65,16 @@ def run(steps: Steps[Any]) -> Any:
 
 
 DRIVERS = [pytest.param(drive, id="blocking"), pytest.param(run, id="event loop")]
-both = pytest.mark.parametrize("driver", DRIVERS)
+both_drivers = pytest.mark.parametrize("driver", DRIVERS)
 
 
 def call(action: Callable[[], Any], timeout_seconds: float | None = None) -> Call[Any]:
     """The same action in both forms."""
 
-    async def awaited() -> Any:
+    async def acall() -> Any:
         return action()
 
-    return Call(blocking=action, awaitable=awaited, timeout_seconds=timeout_seconds)
+    return Call(blocking=action, awaitable=acall, timeout_seconds=timeout_seconds)
 
 
 def fails(error: BaseException) -> Callable[[], Any]:
@@ -97,13 +97,13 @@ def gate() -> Iterator[threading.Event]:
 def hang(gate: threading.Event, timeout_seconds: float | None) -> Call[Any]:
     """A call that never ends, in both forms."""
 
-    async def awaited() -> None:
+    async def acall() -> None:
         await asyncio.Event().wait()
 
-    return Call(blocking=gate.wait, awaitable=awaited, timeout_seconds=timeout_seconds)
+    return Call(blocking=gate.wait, awaitable=acall, timeout_seconds=timeout_seconds)
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
 @given(values=st.lists(st.one_of(st.none(), st.integers(), st.text()), max_size=5))
 def test_step_receives_each_result_in_order(
@@ -112,15 +112,15 @@ def test_step_receives_each_result_in_order(
     """The step receives every result of a call, falsy values too."""
 
     def steps() -> Steps[list[Any]]:
-        received = []
+        results = []
         for value in values:
-            received.append((yield from call(lambda value=value: value, timeout)))  # noqa: PERF401
-        return received
+            results.append((yield from call(lambda value=value: value, timeout)))  # noqa: PERF401
+        return results
 
     assert values == driver(steps())
 
 
-@both
+@both_drivers
 def test_step_without_calls_is_its_result(driver: Driver) -> None:
     """A step may end without asking for anything."""
 
@@ -131,7 +131,7 @@ def test_step_without_calls_is_its_result(driver: Driver) -> None:
     assert "done" == driver(steps())
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
 @pytest.mark.parametrize(
     "error",
@@ -149,29 +149,29 @@ def test_error_of_a_call_reaches_the_caller(
     def steps() -> Steps[None]:
         yield from call(fails(error), timeout)
 
-    with pytest.raises(type(error)) as raised:
+    with pytest.raises(type(error)) as error_info:
         driver(steps())
 
-    assert error is raised.value
+    assert error is error_info.value
 
 
-@both
+@both_drivers
 def test_step_may_catch_an_error_and_go_on(driver: Driver) -> None:
     """An error is thrown into the step at the call that failed, and only there."""
 
     def steps() -> Steps[list[Any]]:
-        seen: list[Any] = [(yield from call(lambda: 1))]
+        results: list[Any] = [(yield from call(lambda: 1))]
         try:
             yield from call(fails(KeyError("gone")))
         except KeyError as error:
-            seen.append(str(error))
-        seen.append((yield from call(lambda: 2)))
-        return seen
+            results.append(str(error))
+        results.append((yield from call(lambda: 2)))
+        return results
 
     assert [1, "'gone'", 2] == driver(steps())
 
 
-@both
+@both_drivers
 def test_step_may_answer_one_error_with_another(driver: Driver) -> None:
     """What a step raises itself is the driver's error."""
 
@@ -181,13 +181,13 @@ def test_step_may_answer_one_error_with_another(driver: Driver) -> None:
         except OSError as error:
             raise RuntimeError("explained") from error
 
-    with pytest.raises(RuntimeError, match="explained") as raised:
+    with pytest.raises(RuntimeError, match="explained") as error_info:
         driver(steps())
 
-    assert "disk" == str(raised.value.__cause__)
+    assert "disk" == str(error_info.value.__cause__)
 
 
-@both
+@both_drivers
 def test_stop_iteration_of_a_call_does_not_end_the_step(driver: Driver) -> None:
     """A call that runs off an iterator's end is a fault, never the step's result."""
 
@@ -199,7 +199,7 @@ def test_stop_iteration_of_a_call_does_not_end_the_step(driver: Driver) -> None:
         driver(steps())
 
 
-@both
+@both_drivers
 def test_hanging_call_is_given_up(driver: Driver, gate: threading.Event) -> None:
     """After its timeout the step gets a `TimeoutError` and can go on."""
 
@@ -220,12 +220,12 @@ def test_hanging_blocking_call_is_left_behind(gate: threading.Event) -> None:
         try:
             yield from hang(gate, SHORT)
         except TimeoutError:
-            return [each for each in threading.enumerate() if each.name == "unsay-call"]
+            return [thread for thread in threading.enumerate() if thread.name == "unsay-call"]
         return []
 
-    left = drive(steps())
+    threads = drive(steps())
 
-    assert [True] == [each.daemon and each.is_alive() for each in left]
+    assert [True] == [thread.daemon and thread.is_alive() for thread in threads]
 
 
 def test_late_result_of_a_call_given_up_is_dropped() -> None:
@@ -237,21 +237,21 @@ def test_late_result_of_a_call_given_up_is_dropped() -> None:
         return "late"
 
     def steps() -> Steps[list[Any]]:
-        seen: list[Any] = []
+        results: list[Any] = []
         try:
             yield from call(slow, SHORT)
         except TimeoutError:
-            seen.append("timeout")
-            (thread,) = (each for each in threading.enumerate() if each.name == "unsay-call")
+            results.append("timeout")
+            (thread,) = (thread for thread in threading.enumerate() if thread.name == "unsay-call")
             late.set()
             thread.join()
-        seen.append((yield from call(lambda: "next", LONG)))
-        return seen
+        results.append((yield from call(lambda: "next", LONG)))
+        return results
 
     assert ["timeout", "next"] == drive(steps())
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
 def test_context_variables_are_carried(driver: Driver, timeout: float | None) -> None:
     """A call sees the context variables of the step's driver, in another thread too."""
@@ -270,126 +270,126 @@ def test_limited_call_runs_in_another_thread() -> None:
     """Only a call with a timeout pays for a thread."""
 
     def steps() -> Steps[list[bool]]:
-        here = threading.current_thread()
-        unlimited = yield from call(threading.current_thread)
-        limited = yield from call(threading.current_thread, LONG)
-        return [unlimited is here, limited is here]
+        own_thread = threading.current_thread()
+        thread_without_limit = yield from call(threading.current_thread)
+        thread_with_limit = yield from call(threading.current_thread, LONG)
+        return [thread_without_limit is own_thread, thread_with_limit is own_thread]
 
     assert [True, False] == drive(steps())
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize("timeout", [None, LONG], ids=["unlimited", "limited"])
 def test_keyboard_interrupt_is_not_offered_to_the_step(
     driver: Driver, timeout: float | None
 ) -> None:
     """Ctrl-C passes through a step that catches everything, and the step is closed."""
-    seen: list[str] = []
+    events: list[str] = []
 
     def steps() -> Steps[str]:
         try:
             yield from call(fails(KeyboardInterrupt()), timeout)
         except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
-            seen.append("caught")
+            events.append("caught")
         finally:
-            seen.append("closed")
+            events.append("closed")
         return "went on"
 
     with pytest.raises(KeyboardInterrupt):
         driver(steps())
 
-    assert ["closed"] == seen
+    assert ["closed"] == events
 
 
 def test_a_step_that_ctrl_c_stops_makes_its_last_calls() -> None:
     """A lease that only a call can give back is given back."""
-    released: list[str] = []
+    releases: list[str] = []
 
     def steps() -> Steps[None]:
         try:
             yield from call(fails(KeyboardInterrupt()), None)
         finally:
             yield from Call(
-                blocking=lambda: released.append("lease"), awaitable=asyncio.Event().wait
+                blocking=lambda: releases.append("lease"), awaitable=asyncio.Event().wait
             )
 
     with pytest.raises(KeyboardInterrupt):
         drive(steps())
 
-    assert ["lease"] == released
+    assert ["lease"] == releases
 
 
 async def test_a_cancelled_step_makes_its_last_calls() -> None:
     """The same on an event loop; the task counts as cancelled."""
-    released: list[str] = []
-    started = asyncio.Event()
+    releases: list[str] = []
+    is_started = asyncio.Event()
 
     async def wait() -> None:
-        started.set()
+        is_started.set()
         await asyncio.Event().wait()
 
     def steps() -> Steps[None]:
         try:
             yield from Call(blocking=lambda: None, awaitable=wait)
         except BaseException:
-            yield from off_loop(lambda: released.append("lease"))
+            yield from off_loop(lambda: releases.append("lease"))
             raise
 
     task = asyncio.create_task(adrive(steps()))
-    await started.wait()
+    await is_started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
     assert task.cancelled()
-    assert ["lease"] == released
+    assert ["lease"] == releases
 
 
 async def test_cancelled_step_is_closed() -> None:
     """Cancelling the driver cancels the call under way and runs the step's last words."""
-    seen: list[str] = []
-    started = asyncio.Event()
+    events: list[str] = []
+    is_started = asyncio.Event()
 
     async def wait() -> None:
-        started.set()
+        is_started.set()
         try:
             await asyncio.Event().wait()
         finally:
-            seen.append("call cancelled")
+            events.append("call cancelled")
 
     def steps() -> Steps[None]:
         try:
             yield from Call(blocking=lambda: None, awaitable=wait, timeout_seconds=LONG)
         except Exception:  # noqa: BLE001 - that this catches nothing is what is tested
-            seen.append("caught")
+            events.append("caught")
         finally:
-            seen.append("closed")
+            events.append("closed")
 
     task = asyncio.create_task(adrive(steps()))
-    await started.wait()
+    await is_started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert ["call cancelled", "closed"] == seen
+    assert ["call cancelled", "closed"] == events
 
 
 async def test_other_tasks_run_while_a_call_is_awaited() -> None:
     """A step on an event loop does not hold the loop up."""
-    reached = asyncio.Event()
+    is_reached = asyncio.Event()
 
     def steps() -> Steps[str]:
-        yield from Call(blocking=lambda: None, awaitable=reached.wait, timeout_seconds=LONG)
+        yield from Call(blocking=lambda: None, awaitable=is_reached.wait, timeout_seconds=LONG)
         return "both went on"
 
     task = asyncio.create_task(adrive(steps()))
     await asyncio.sleep(0)
-    reached.set()
+    is_reached.set()
 
     assert "both went on" == await task
 
 
-@both
+@both_drivers
 def test_step_that_raises_at_once_is_not_driven_further(driver: Driver) -> None:
     """An error before the first call is the driver's error."""
 
@@ -401,7 +401,7 @@ def test_step_that_raises_at_once_is_not_driven_further(driver: Driver) -> None:
         driver(steps())
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize(
     "error",
     [
@@ -417,30 +417,30 @@ def test_a_call_is_made_alike_with_yield_and_with_yield_from(
     """The step sees the same results and the very same errors, and its cleanup runs once."""
     action = (lambda: "result") if error is None else fails(error)
 
-    def yielding(seen: list[Any]) -> Steps[None]:
+    def yielding(results: list[Any]) -> Steps[None]:
         try:
-            seen.append((yield call(action)))
-        except BaseException as raised:
-            seen.append(raised)
+            results.append((yield call(action)))
+        except BaseException as error_raised:
+            results.append(error_raised)
             raise
         finally:
-            seen.append((yield call(lambda: "cleanup")))
+            results.append((yield call(lambda: "cleanup")))
 
-    def delegating(seen: list[Any]) -> Steps[None]:
+    def delegating(results: list[Any]) -> Steps[None]:
         try:
-            seen.append((yield from call(action)))
-        except BaseException as raised:
-            seen.append(raised)
+            results.append((yield from call(action)))
+        except BaseException as error_raised:
+            results.append(error_raised)
             raise
         finally:
-            seen.append((yield from call(lambda: "cleanup")))
+            results.append((yield from call(lambda: "cleanup")))
 
     def outcome(steps: Callable[[list[Any]], Steps[None]]) -> tuple[list[Any], object]:
-        seen: list[Any] = []
+        results: list[Any] = []
         try:
-            return seen, driver(steps(seen))
-        except BaseException as raised:  # noqa: BLE001 - compared
-            return seen, type(raised)
+            return results, driver(steps(results))
+        except BaseException as error_raised:  # noqa: BLE001 - compared
+            return results, type(error_raised)
 
     expected = [error or "result", "cleanup"], None if error is None else type(error)
     assert [expected, expected] == [outcome(yielding), outcome(delegating)]
@@ -449,17 +449,17 @@ def test_a_call_is_made_alike_with_yield_and_with_yield_from(
 def test_a_call_can_be_made_again() -> None:
     """Each `yield from` of the same call makes it once more."""
     numbers = iter(range(9))
-    again = call(lambda: next(numbers))
+    repeated_call = call(lambda: next(numbers))
 
     def steps() -> Steps[list[int]]:
-        return [(yield from again), (yield from again)]
+        return [(yield from repeated_call), (yield from repeated_call)]
 
     assert [0, 1] == drive(steps())
 
 
 def test_steps_make_their_calls_with_yield_from() -> None:
     """A plain `yield` would give the result no type; one hands on what a user's generator yields."""
-    places = [
+    functions = [
         (path.name, function.name)
         for path in sorted((ROOT / "unsay").rglob("*.py"))
         for function in ast.walk(ast.parse(path.read_text("utf-8")))
@@ -467,7 +467,7 @@ def test_steps_make_their_calls_with_yield_from() -> None:
         if "Steps[" in ast.unparse(function.returns)
         if any(isinstance(node, ast.Yield) for node in ast.walk(function))
     ]
-    assert [("strategy.py", "_advanced")] == places
+    assert [("strategy.py", "_advanced")] == functions
 
 
 @pytest.mark.full
@@ -476,5 +476,5 @@ def test_a_type_checker_knows_the_results_of_calls(tmp_path: Path) -> None:
     file = tmp_path / "typed.py"
     file.write_text(TYPED)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ("", 0) == (done.stdout, done.returncode)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ("", 0) == (process.stdout, process.returncode)

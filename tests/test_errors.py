@@ -13,30 +13,30 @@ from unsay.errors import BudgetDeclinedError, UnknownTurnError, UnsayError
 from unsay.phrases import Option, Setting, Verb
 
 CLASSES = [
-    each
-    for _, each in inspect.getmembers(errors, inspect.isclass)
-    if each.__module__ == errors.__name__
+    kind
+    for _, kind in inspect.getmembers(errors, inspect.isclass)
+    if kind.__module__ == errors.__name__
 ]
 
 
-def drawn() -> dict[str, str | None]:
+def tree_in_docstring() -> dict[str, str | None]:
     """Each error in the docstring's drawing, with the one it hangs from."""
     parents: dict[str, str | None] = {}
     path: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(r"^((?:│   |    )*(?:├── |└── )?)(\w+Error)\b", line)
-        if found:
-            depth = len(found[1]) // 4
-            parents[found[2]] = path[depth - 1] if depth else None
-            path[depth:] = [found[2]]
+        match = re.match(r"^((?:│   |    )*(?:├── |└── )?)(\w+Error)\b", line)
+        if match:
+            depth = len(match[1]) // 4
+            parents[match[2]] = path[depth - 1] if depth else None
+            path[depth:] = [match[2]]
     return parents
 
 
 def test_the_tree_is_drawn_as_it_is() -> None:
     """Every class is in the drawing, under its own base, and no other."""
-    bases = {each.__name__: each.__base__.__name__ for each in CLASSES}
+    bases = {kind.__name__: kind.__base__.__name__ for kind in CLASSES}
 
-    assert {**bases, "UnsayError": None} == drawn()
+    assert {**bases, "UnsayError": None} == tree_in_docstring()
     assert "Exception" == bases["UnsayError"]
 
 
@@ -50,19 +50,27 @@ def test_one_except_catches_them_all(error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    "copied",
+    "copy",
     [copy.copy, copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))],  # noqa: S301
 )
-def test_an_error_is_copied_whole(copied: Callable[[UnsayError], UnsayError]) -> None:
+def test_an_error_is_copied_whole(copy: Callable[[UnsayError], UnsayError]) -> None:
     """A copy, or what another process gets, has the same text, code, values and answer."""
     error = UnknownTurnError("No turn {turn}; {all}", code="none", turn=9, all=Verb("timeline"))
     error.answer = "An answer."
-    other = copied(error)
-    assert ("No turn 9; timeline()", "none", error.values) == (str(other), other.code, other.values)
-    assert ("An answer.", repr(error)) == (other.answer, repr(other))
+    error_copy = copy(error)
+    assert ("No turn 9; timeline()", "none", error.values) == (
+        str(error_copy),
+        error_copy.code,
+        error_copy.values,
+    )
+    assert ("An answer.", repr(error)) == (error_copy.answer, repr(error_copy))
 
-    declined = copied(BudgetDeclinedError("No {why}", settings=["a"], code="no", why="money"))
-    assert ("No money", ("a",), "no") == (str(declined), declined.settings, declined.code)
+    declined_error = copy(BudgetDeclinedError("No {why}", settings=["a"], code="no", why="money"))
+    assert ("No money", ("a",), "no") == (
+        str(declined_error),
+        declined_error.settings,
+        declined_error.code,
+    )
 
 
 def test_a_text_without_values_may_have_braces() -> None:

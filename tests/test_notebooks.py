@@ -62,34 +62,34 @@ SHOWN = {
 """What each shows, in words or in a picture."""
 
 
-def read(path: Path) -> Any:
+def read_notebook(path: Path) -> Any:
     """A notebook as it is in the repository."""
     return nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
 
 
 def results(notebook: Any) -> str:
     """The text and the pictures that the cells of a notebook show; an error is no result."""
-    outputs = [each for cell in notebook.cells for each in cell.get("outputs", [])]
-    assert [] == [each for each in outputs if each.output_type == "error"]
-    drawn = [each.data.get("image/svg+xml", "") for each in outputs if "data" in each]
-    return "\n".join([*drawn, *(each.get("text", "") for each in outputs)])
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [] == [output for output in outputs if output.output_type == "error"]
+    pictures = [output.data.get("image/svg+xml", "") for output in outputs if "data" in output]
+    return "\n".join([*pictures, *(output.get("text", "") for output in outputs)])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_published_with_results(path: Path) -> None:
     """A notebook is stored valid and with what a run from top to bottom shows."""
-    notebook = read(path)
+    notebook = read_notebook(path)
     nbformat.validate(notebook)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert list(range(1, len(code) + 1)) == [cell.execution_count for cell in code]
-    shown = results(notebook)
-    assert [] == [words for words in SHOWN[path.stem] if words not in shown]
+    output = results(notebook)
+    assert [] == [text for text in SHOWN[path.stem] if text not in output]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_published_without_traces_of_a_machine(path: Path) -> None:
     """No stored result has a folder, an address in memory, a date or the time of a run."""
-    notebook = read(path)
+    notebook = read_notebook(path)
     outputs = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
 
     assert [] == MACHINE.findall(str(outputs))
@@ -102,8 +102,8 @@ def test_published_without_traces_of_a_machine(path: Path) -> None:
 def test_runs(path: Path) -> None:
     """Every cell runs without an error, and shows what the notebook is about."""
     run = runpy.run_path(str(FOLDER.parent / "docs" / "run_notebooks.py"))["run"]
-    shown = results(run(path))
-    assert [] == [words for words in SHOWN[path.stem] if words not in shown]
+    output = results(run(path))
+    assert [] == [text for text in SHOWN[path.stem] if text not in output]
 
 
 def test_there_are_notebooks() -> None:

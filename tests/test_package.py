@@ -51,7 +51,7 @@ def test_the_documented_names_are_the_public_names(name: str) -> None:
     package = import_module(name)
 
     assert sorted(package.__all__) == DOCUMENTED[name]
-    assert all(hasattr(package, each) for each in DOCUMENTED[name])
+    assert all(hasattr(package, name) for name in DOCUMENTED[name])
 
 
 @pytest.mark.parametrize("package", ["messages", "events"])
@@ -69,10 +69,10 @@ def test_a_package_gives_its_public_names(package: str) -> None:
 
 def test_every_error_can_be_imported_from_the_front_door() -> None:
     """`from unsay import ConflictError` is the first guess."""
-    raised = [name for name, value in vars(errors).items() if isinstance(value, type)]
+    error_names = [name for name, value in vars(errors).items() if isinstance(value, type)]
 
-    assert {name: getattr(errors, name) for name in raised} == {
-        name: getattr(unsay, name) for name in raised
+    assert {name: getattr(errors, name) for name in error_names} == {
+        name: getattr(unsay, name) for name in error_names
     }
 
 
@@ -84,11 +84,11 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """`import unsay` stays instant."""
-    shown = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", LIGHT], capture_output=True, text=True, check=True
     ).stdout
 
-    assert shown.strip() == "[]"
+    assert output.strip() == "[]"
 
 
 def test_the_exported_graph_has_neither_checkpointer_nor_store() -> None:
@@ -106,15 +106,15 @@ def test_nodes_holds_the_five_nodes_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize(("folder", "most"), [("nodes", 250), (".", 600)])
-def test_files_are_short(folder: str, most: int) -> None:
+@pytest.mark.parametrize(("folder", "limit"), [("nodes", 250), (".", 600)])
+def test_files_are_short(folder: str, limit: int) -> None:
     """A file is read in one sitting."""
     lengths = {
         str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines())
         for path in (PACKAGE / folder).rglob("*.py")
     }
 
-    assert {} == {name: length for name, length in lengths.items() if length > most}
+    assert {} == {name: length for name, length in lengths.items() if length > limit}
 
 
 TABLE = Path(__file__).with_name("code_lines.json")
@@ -161,10 +161,10 @@ def test_code_grows_nowhere_unseen() -> None:
         packages[path.relative_to(PACKAGE).parts[0].removesuffix(".py")] += code_lines(path)
     table = json.loads(TABLE.read_text("utf-8"))
     modules = {name for name in packages if (PACKAGE / f"{name}.py").is_file()}
-    measured = {name: lines for name, lines in packages.items() if name not in modules}
-    measured["(modules)"] = sum(packages[name] for name in modules)
+    lines_by_package = {name: lines for name, lines in packages.items() if name not in modules}
+    lines_by_package["(modules)"] = sum(packages[name] for name in modules)
 
-    assert table["packages"] == dict(sorted(measured.items()))
+    assert table["packages"] == dict(sorted(lines_by_package.items()))
     assert table["total"] == packages.total()
 
 
@@ -218,7 +218,7 @@ ORDINARY = {
 """Names with a retired word in its ordinary sense, such as a line of text."""
 
 
-def named(node: ast.AST) -> Iterator[str]:
+def names_in(node: ast.AST) -> Iterator[str]:
     """The public names that a statement defines: functions, parameters, classes, fields, constants."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         if node.name.startswith("_"):
@@ -226,32 +226,32 @@ def named(node: ast.AST) -> Iterator[str]:
         yield node.name
         if isinstance(node, ast.ClassDef):
             for inner in node.body:
-                yield from named(inner)
+                yield from names_in(inner)
         else:
-            given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            yield from (f"{node.name}.{each.arg}" for each in given)
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            yield from (f"{node.name}.{argument.arg}" for argument in arguments)
     elif isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (each.id for each in targets if isinstance(each, ast.Name))
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def retired(name: str) -> bool:
+def is_retired(name: str) -> bool:
     """Whether a name has a retired word in it."""
-    words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name.rpartition(".")[2])
-    return not name.startswith("_") and not RETIRED.isdisjoint(word.lower() for word in words)
+    name_words = re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name.rpartition(".")[2])
+    return not name.startswith("_") and not RETIRED.isdisjoint(word.lower() for word in name_words)
 
 
 def test_no_public_name_has_a_retired_word() -> None:
     """One word for one thing: the terms of the glossary, in names of code, state and fields."""
-    used = {
+    names_used = {
         f"{path.relative_to(PACKAGE)}: {name}"
         for path in PACKAGE.rglob("*.py")
         for statement in ast.parse(path.read_text("utf-8")).body
-        for name in named(statement)
-        if retired(name) and name not in ORDINARY.get(str(path.relative_to(PACKAGE)), ())
+        for name in names_in(statement)
+        if is_retired(name) and name not in ORDINARY.get(str(path.relative_to(PACKAGE)), ())
     }
 
-    assert used == set()
+    assert names_used == set()
 
 
 def test_no_event_kind_state_key_or_json_key_has_a_retired_word() -> None:
@@ -260,13 +260,13 @@ def test_no_event_kind_state_key_or_json_key_has_a_retired_word() -> None:
     kinds += [*get_args(OperationKind), *get_args(ForgottenKind)]
     keys = {*State.__annotations__, *kinds}
     strings = {
-        each.arg
+        keyword.arg
         for path in (PACKAGE / "cli").rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Call)
         and getattr(node.func, "id", "") + getattr(node.func, "attr", "") == "show"
-        for each in node.keywords
-        if each.arg
+        for keyword in node.keywords
+        if keyword.arg
     }
 
-    assert {name for name in keys | strings if retired(name)} == set()
+    assert {name for name in keys | strings if is_retired(name)} == set()

@@ -20,8 +20,8 @@ def open_conversation(
     **options: Any,
 ) -> Conversation:
     """Open the thread `t` of a database; without a model the drafts have numbers and pass."""
-    parts = {"model": model or Numbered(), "judge": judge or scores()}
-    return Conversation.open(database, **{"thread": "t", **parts, **options})
+    services = {"model": model or Numbered(), "judge": judge or scores()}
+    return Conversation.open(database, **{"thread": "t", **services, **options})
 
 
 def recorded(conversation: Any) -> Any:

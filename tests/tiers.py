@@ -15,11 +15,11 @@ def sampled(table: Iterable[Any], *, every: int, full: int = 1) -> list[Any]:
     A row is a value, a tuple of values or a `pytest.param`.
     """
     rows = []
-    for number, given in enumerate(table):
-        if isinstance(given, _ROW):
-            row = given
+    for number, item in enumerate(table):
+        if isinstance(item, _ROW):
+            row = item
         else:
-            row = pytest.param(*given) if isinstance(given, tuple) else pytest.param(given)
+            row = pytest.param(*item) if isinstance(item, tuple) else pytest.param(item)
         tier = _tier(number, every, full)
         rows.append(pytest.param(*row.values, marks=[*row.marks, *tier], id=row.id))
     return rows

@@ -58,15 +58,15 @@ class _Writer:
         """The user's words, now and then with an image or documents."""
         for _ in range(self.draw(st.sampled_from((0, 0, 0, 1, 2)))):
             self.add(HumanMessage("A page that was found.", name=DOCUMENT))
-        shown = self.draw(st.sampled_from((False, False, False, True)))
-        words = self.words()
-        self.add(HumanMessage([{"type": "text", "text": words}, IMAGE] if shown else words))
+        has_image = self.draw(st.sampled_from((False, False, False, True)))
+        text = self.words()
+        self.add(HumanMessage([{"type": "text", "text": text}, IMAGE] if has_image else text))
 
-    def content(self, words: str) -> str | list:
+    def content(self, written_text: str) -> str | list:
         """Words after thinking, where the transcript has any."""
         if not self.thoughts:
-            return words
-        text = [{"type": "text", "text": words}] if words else []
+            return written_text
+        text = [{"type": "text", "text": written_text}] if written_text else []
         return [self.draw(st.sampled_from(self.thoughts)), *text]
 
     def step(self) -> None:
@@ -75,13 +75,13 @@ class _Writer:
         ids = [f"call_{self.called + nth}" for nth in range(count)]
         self.called += count
         name = self.draw(st.sampled_from(TOOLS))
-        calls = [{"id": each, "name": name, "args": {"q": "x"}} for each in ids]
-        said = self.draw(st.sampled_from(("", "Let me look.")))
-        self.add(AIMessage(self.content(said), tool_calls=calls))
-        for each in self.draw(st.permutations(ids)) if count > 1 else ids:
+        calls = [{"id": call_id, "name": name, "args": {"q": "x"}} for call_id in ids]
+        text = self.draw(st.sampled_from(("", "Let me look.")))
+        self.add(AIMessage(self.content(text), tool_calls=calls))
+        for call_id in self.draw(st.permutations(ids)) if count > 1 else ids:
             failed = self.draw(st.sampled_from((False, False, True)))
             status = "error" if failed else "success"
-            self.add(ToolMessage("found 3", tool_call_id=each, name=name, status=status))
+            self.add(ToolMessage("found 3", tool_call_id=call_id, name=name, status=status))
 
     def answer(self) -> None:
         """The assistant's final words."""
@@ -121,8 +121,8 @@ def valid_transcripts(
         writer.answer()
         if notices and draw(st.booleans()):
             writer.add(HumanMessage("/undo"))
-            asked = writer.messages[-1].id or ""
-            writer.add(notice("Nothing to undo.", "", [asked]))
+            message_id = writer.messages[-1].id or ""
+            writer.add(notice("Nothing to undo.", "", [message_id]))
     if draw(st.booleans()) if pending is None else pending:
         writer.ask()
     return writer.messages
@@ -133,8 +133,8 @@ def _wild_content(draw: Draw, thoughts: Sequence[dict]) -> str | list:
     """Words, or blocks in any order, some of them empty."""
     if draw(st.sampled_from((True, True, False))):
         return draw(st.sampled_from(WILD_WORDS))
-    words = ("bare words", "", {"type": "text", "text": ""}, {"type": "text", "text": "日本語 "})
-    return draw(st.lists(st.sampled_from((*thoughts, *words)), max_size=3))
+    contents = ("bare words", "", {"type": "text", "text": ""}, {"type": "text", "text": "日本語 "})
+    return draw(st.lists(st.sampled_from((*thoughts, *contents)), max_size=3))
 
 
 @st.composite
@@ -154,13 +154,13 @@ def _wild_message(draw: Draw, thoughts: Sequence[dict]) -> AnyMessage:
             tool_calls=calls,
             response_metadata={"model_provider": author} if author else {},
         )
-    words = draw(st.sampled_from(WILD_WORDS))
+    text = draw(st.sampled_from(WILD_WORDS))
     if kind == "tool":
-        return ToolMessage(words, tool_call_id=draw(st.sampled_from(WILD_IDS)))
+        return ToolMessage(text, tool_call_id=draw(st.sampled_from(WILD_IDS)))
     if kind == "system":
-        return SystemMessage(words)
+        return SystemMessage(text)
     name = draw(st.sampled_from((None, None, DOCUMENT, "二 人")))
-    content = draw(st.sampled_from((words, words, [{"type": "text", "text": words}, IMAGE])))
+    content = draw(st.sampled_from((text, text, [{"type": "text", "text": text}, IMAGE])))
     return HumanMessage(content, name=name)
 
 
@@ -183,14 +183,14 @@ def wild_transcripts(
         thoughts: The blocks of thinking to draw from.
     """
     messages = draw(st.lists(_wild_message(thoughts), max_size=max_size))
-    for place, message in enumerate(messages):
-        message.id = f"m{place}"
+    for index, message in enumerate(messages):
+        message.id = f"m{index}"
     return messages
 
 
 def interrupted_transcripts() -> st.SearchStrategy[list[AnyMessage]]:
     """Valid transcripts of which messages went missing, so that steps stand half done."""
-    whole = valid_transcripts(min_turns=1)
-    return st.tuples(whole, st.sets(st.integers(0, 20), max_size=4)).map(
-        lambda drawn: [m for place, m in enumerate(drawn[0]) if place not in drawn[1]]
+    transcripts = valid_transcripts(min_turns=1)
+    return st.tuples(transcripts, st.sets(st.integers(0, 20), max_size=4)).map(
+        lambda case: [m for index, m in enumerate(case[0]) if index not in case[1]]
     )

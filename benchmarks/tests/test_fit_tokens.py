@@ -14,8 +14,8 @@ from unsay.tokens import estimate as estimates
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 NOUNS = ["moon", "river", "teacher", "garden", "letter", "window", "月", "先生", "窓"]
 TEXTS = [
-    " ".join(f"The {NOUNS[(place * 7 + other) % 9]} is near, {other}!" for other in range(40))
-    for place in range(12)
+    " ".join(f"The {NOUNS[(number * 7 + number) % 9]} is near, {number}!" for number in range(40))
+    for number in range(12)
 ]
 
 
@@ -48,9 +48,9 @@ def test_what_is_fitted_counts_as_the_vocabulary_does(
     corpus = tmp_path / "corpus.jsonl"
     rows = [{"group": "all", "weight": 1, "text": text} for text in TEXTS[:8]]
     corpus.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    written = fit.weights_file({"o200k": fit.fit(corpus, Words())})
+    weights = fit.weights_file({"o200k": fit.fit(corpus, Words())})
 
-    monkeypatch.setattr(estimates, "PACKED", json.loads(written))
+    monkeypatch.setattr(estimates, "PACKED", json.loads(weights))
     estimates._fitted.cache_clear()
     try:
         for text in TEXTS[8:]:

@@ -31,29 +31,30 @@ def prefix(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def request(*texts: str) -> list[AnyMessage]:
     """A request of the user's and the assistant's words in turn."""
     kinds = (HumanMessage, AIMessage)
-    return [kinds[place % 2](text) for place, text in enumerate(texts)]
+    return [kinds[number % 2](text) for number, text in enumerate(texts)]
 
 
-def served(prefix: ModuleType, *requests: Sequence[AnyMessage]) -> list[int]:
+def served_tokens(prefix: ModuleType, *requests: Sequence[AnyMessage]) -> list[int]:
     """What the cache serves of each request."""
-    cache, found = prefix.Cache(), []
-    for each in requests:
+    cache = prefix.Cache()
+    served_by_request = []
+    for request in requests:
         before = cache.served
-        cache.take(each)
-        found.append(cache.served - before)
-    return found
+        cache.take(request)
+        served_by_request.append(cache.served - before)
+    return served_by_request
 
 
 def test_the_cache_serves_what_a_request_begins_with(prefix: ModuleType) -> None:
     """The first request is new; later ones find it cached in blocks of 128 tokens."""
     first = request(LONG, LONG, LONG)
-    whole = prefix.COUNT(first)
-    again = [*first, AIMessage("Yes."), HumanMessage("And?")]
-    assert [0, whole // 128 * 128] == served(prefix, first, again)
+    token_count = prefix.COUNT(first)
+    second = [*first, AIMessage("Yes."), HumanMessage("And?")]
+    assert [0, token_count // 128 * 128] == served_tokens(prefix, first, second)
 
 
 @pytest.mark.parametrize(
-    ("earlier", "later", "expected"),
+    ("earlier", "later_texts", "expected"),
     [
         pytest.param((LONG, LONG, "a"), ("b" + LONG, LONG, "a"), (0, 0), id="another-beginning"),
         pytest.param((LONG, "a"), (LONG, "a", "b"), (0, 0), id="under-1024-tokens"),
@@ -64,42 +65,43 @@ def test_the_cache_serves_what_a_request_begins_with(prefix: ModuleType) -> None
 def test_only_a_common_beginning_is_served(
     prefix: ModuleType,
     earlier: tuple[str, ...],
-    later: tuple[str, ...],
+    later_texts: tuple[str, ...],
     expected: tuple[int, int],
 ) -> None:
     """Whole messages, and of the first different one the part before the difference."""
-    _, found = served(prefix, request(*earlier), request(*later))
-    least, most = expected
-    assert least <= found <= most
-    assert not found % 128
+    _, served_by_cache = served_tokens(prefix, request(*earlier), request(*later_texts))
+    least, upper = expected
+    assert least <= served_by_cache <= upper
+    assert not served_by_cache % 128
 
 
 def test_any_earlier_request_is_kept(prefix: ModuleType) -> None:
     """A topic that returns finds what was sent of it before the conversation left it."""
-    one, other = request(LONG, LONG, LONG), request("x" + LONG, LONG, LONG)
-    found = served(prefix, one, other, one)
-    assert [0, 0] == found[:2]
-    assert found[2] == prefix.COUNT(one) // 128 * 128
+    one = request(LONG, LONG, LONG)
+    changed_request = request("x" + LONG, LONG, LONG)
+    served_by_request = served_tokens(prefix, one, changed_request, one)
+    assert [0, 0] == served_by_request[:2]
+    assert served_by_request[2] == prefix.COUNT(one) // 128 * 128
 
 
 def test_made_up_conversation_is_the_same_every_time(prefix: ModuleType) -> None:
     """Return N turns with different ids, each 16th with a tool."""
     turns = prefix.made_up(40)
     assert turns == prefix.made_up(40)
-    assert [16, 32] == [place for place, turn in enumerate(turns, 1) if len(turn.steps) == 2]
+    assert [16, 32] == [number for number, turn in enumerate(turns, 1) if len(turn.steps) == 2]
     ids = [m.id for turn in turns for m in (*turn.asked, *(x for s in turn.steps for x in s))]
     assert len(set(ids)) == len(ids)
 
 
-def drawn(prefix: ModuleType, strategy: Any, turns: int = 60, **more: bool) -> Any:
+def draw_strategy(prefix: ModuleType, strategy: Any, turns: int = 60, **options: bool) -> Any:
     """The cache after a short talk in a small window."""
-    return prefix._ours(prefix.made_up(turns), strategy, 4_000, **more)
+    return prefix._ours(prefix.made_up(turns), strategy, 4_000, **options)
 
 
 def test_a_compaction_keeps_the_prefix_and_a_sliding_window_does_not(prefix: ModuleType) -> None:
     """Three stages have most of their tokens in the cache, a window that slides hardly any."""
-    folds = drawn(prefix, ThreeStage())
-    slides = drawn(prefix, SlidingWindow(window_size=16))
+    folds = draw_strategy(prefix, ThreeStage())
+    slides = draw_strategy(prefix, SlidingWindow(window_size=16))
     assert folds.share > 0.6
     assert slides.share < 0.2
     assert folds.per_turn(0.1) < slides.per_turn(1) * 2
@@ -108,18 +110,18 @@ def test_a_compaction_keeps_the_prefix_and_a_sliding_window_does_not(prefix: Mod
 
 def test_null_goes_as_far_as_it_fits(prefix: ModuleType) -> None:
     """Without a strategy the conversation ends where a request is larger than the window."""
-    cache = drawn(prefix, Null())
+    cache = draw_strategy(prefix, Null())
     assert 0 < cache.turns < 60
     assert cache.tokens / cache.requests < 4_000
 
 
 def test_topics_are_told_apart(prefix: ModuleType) -> None:
     """With topics a view has fewer tokens than without, as others' words are in summaries."""
-    scoped = TopicScoped(within=ThreeStage())
+    strategy = TopicScoped(within=ThreeStage())
     turns = prefix.made_up(60)
     alone = prefix._ours(turns, ThreeStage(), 32_000)
-    topics = prefix._ours(turns, scoped, 32_000, with_topics=True)
-    recall = prefix._ours(turns, scoped, 32_000, with_topics=True, with_recall=True)
+    topics = prefix._ours(turns, strategy, 32_000, with_topics=True)
+    recall = prefix._ours(turns, strategy, 32_000, with_topics=True, with_recall=True)
     assert topics.tokens < 0.7 * alone.tokens
     assert topics.tokens < recall.tokens
 
@@ -129,40 +131,41 @@ def test_topics_are_told_apart(prefix: ModuleType) -> None:
 )
 def test_rules_of_others_keep_to_the_budget(prefix: ModuleType, name: str) -> None:
     """Each ends with the newest message, begins with the user, and fits the window."""
-    peer, said = prefix.peers(6_000)[name], []
+    peer = prefix.peers(6_000)[name]
+    messages = []
     for turn in prefix.made_up(80):
-        said += turn.asked
+        messages += turn.asked
         for step in turn.steps:
-            view = peer.view(said)
-            assert view[-1] is said[-1]
+            view = peer.view(messages)
+            assert view[-1] is messages[-1]
             assert "human" == view[0].type
             assert prefix.COUNT(view) <= 6_000
-            said += step
-    assert len(view) < len(said)
+            messages += step
+    assert len(view) < len(messages)
 
 
 def test_the_newest_turns_are_whole(prefix: ModuleType) -> None:
     """A rule of turns shows twenty of them, however long they are."""
     turns = prefix.made_up(30)
-    said = [m for turn in turns for m in (*turn.asked, *(x for s in turn.steps for x in s))]
-    view = prefix.peers(6_000)["last_turns"].view(said)
+    messages = [m for turn in turns for m in (*turn.asked, *(x for s in turn.steps for x in s))]
+    view = prefix.peers(6_000)["last_turns"].view(messages)
     assert turns[10].asked[0] is view[0]
-    assert said[-len(view) :] == view
+    assert messages[-len(view) :] == view
 
 
 def test_old_results_are_cleared(prefix: ModuleType) -> None:
     """Past the budget all but the newest three results are a word."""
-    said: list[AnyMessage] = []
-    for place in range(6):
-        call = {"name": "look", "args": {}, "id": f"c{place}"}
-        said += [HumanMessage("?"), AIMessage("", tool_calls=[call])]
-        said.append(ToolMessage(LONG, tool_call_id=f"c{place}"))
-    view = prefix.peers(4_000)["cleared_results"].view(said)
+    messages: list[AnyMessage] = []
+    for number in range(6):
+        call = {"name": "look", "args": {}, "id": f"c{number}"}
+        messages += [HumanMessage("?"), AIMessage("", tool_calls=[call])]
+        messages.append(ToolMessage(LONG, tool_call_id=f"c{number}"))
+    view = prefix.peers(4_000)["cleared_results"].view(messages)
     results = [m.content for m in view if isinstance(m, ToolMessage)]
     assert ["[cleared]", LONG, LONG, LONG] == results[-4:]
 
 
-def written(path: Path, *rows: Any) -> Path:
+def write_rows(path: Path, *rows: Any) -> Path:
     """A file of these rows."""
     path.write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
     return path
@@ -208,9 +211,9 @@ def test_files_of_all_shared_forms_are_read(
     prefix: ModuleType, tmp_path: Path, row: dict[str, Any]
 ) -> None:
     """Conversations of a file are one; an unanswered question continues in the next."""
-    turns = prefix.read(written(tmp_path / "a.jsonl", row, row), 10)
-    said = [[m.text for m in turn.asked][-1] for turn in turns]
-    assert ["Where?", "Where?"] == said
+    turns = prefix.read(write_rows(tmp_path / "a.jsonl", row, row), 10)
+    questions = [[m.text for m in turn.asked][-1] for turn in turns]
+    assert ["Where?", "Where?"] == questions
     assert ["Here.", "Here."] == [turn.steps[-1][-1].text for turn in turns]
 
 
@@ -227,22 +230,22 @@ def test_results_of_tools_belong_to_the_step_that_called_them(
             {"role": "assistant", "content": "In the hall."},
         ]
     }
-    (turn,) = prefix.read(written(tmp_path / "a.jsonl", row), 10)
-    assert [["ai", "tool"], ["ai"]] == [[each.type for each in step] for step in turn.steps]
+    (turn,) = prefix.read(write_rows(tmp_path / "a.jsonl", row), 10)
+    assert [["ai", "tool"], ["ai"]] == [[message.type for message in step] for step in turn.steps]
 
 
 def test_figures_carry_their_items(prefix: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     """Every rule has a share, a cost and its tokens, over as many requests as it sent."""
     assert 0 == prefix.main(["--turns", "20", "--window", "3000", "--json"])
-    found = json.loads(capsys.readouterr().out)
+    figures = json.loads(capsys.readouterr().out)
     rules = ["", "_with_recall", *(f"_{name}" for name in prefix.strategies(3_000))]
     rules += [f"_{name}" for name in prefix.peers(3_000)]
     names = {f"{figure}{rule}" for figure in prefix.FIGURES for rule in rules}
-    assert ["made up"] == [*found.pop("files")]
-    assert names == found.keys()
-    assert 21 == found["cacheable_share"]["items"]
+    assert ["made up"] == [*figures.pop("files")]
+    assert names == figures.keys()
+    assert 21 == figures["cacheable_share"]["items"]
     for rule in rules:
-        share, cost, tokens = (found[f"{figure}{rule}"]["value"] for figure in prefix.FIGURES)
+        share, cost, tokens = (figures[f"{figure}{rule}"]["value"] for figure in prefix.FIGURES)
         assert 0 <= share < 1
         assert cost == pytest.approx(tokens * (1 - 0.9 * share), rel=1e-3)
 
@@ -252,12 +255,12 @@ def test_people_get_a_table(
 ) -> None:
     """Each rule has its line under its file."""
     row = {"utts": [{"role": "user", "text": "Where?"}, {"role": "assistant", "text": "Here."}]}
-    file = written(tmp_path / "a.jsonl", row)
+    file = write_rows(tmp_path / "a.jsonl", row)
     assert 0 == prefix.main([str(file)])
-    _, name, first, *rest = capsys.readouterr().out.splitlines()
+    _, name, first, *lines = capsys.readouterr().out.splitlines()
     assert str(file) == name
     assert ["default", "0.000"] == first.split()[:2]
-    assert {"three_stage", "last_tokens"} <= {line.split()[0] for line in rest}
+    assert {"three_stage", "last_tokens"} <= {line.split()[0] for line in lines}
 
 
 def test_a_file_without_answers_is_refused(

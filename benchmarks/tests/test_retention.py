@@ -41,9 +41,9 @@ def conversation() -> dict[str, Any]:
         for number in range(240)
     ]
     qa = []
-    for number, (place, hobby) in enumerate(zip(PLACES, HOBBIES, strict=True)):
+    for number, (town, hobby) in enumerate(zip(PLACES, HOBBIES, strict=True)):
         turn = turns[40 + 27 * number]
-        turn["text"] = f"I started {hobby} when we stayed in {place} with my cousin that summer."
+        turn["text"] = f"I started {hobby} when we stayed in {town} with my cousin that summer."
         qa.append(
             {"question": f"Where did {turn['speaker']} start {hobby}?", "evidence": [turn["id"]]}
         )
@@ -61,14 +61,14 @@ def threads() -> list[dict[str, Any]]:
                 {"role": "assistant", "text": f"{hobby} is a pastime that people enjoy."},
                 {"role": "user", "text": f"Is {hobby} dangerous?"},
                 {"role": "assistant", "text": "Hardly."},
-                {"role": "user", "text": f"How large is {place}?"},
-                {"role": "assistant", "text": f"{place} has a harbor and many people."},
-                {"role": "user", "text": f"And does {place} have a museum?"},
+                {"role": "user", "text": f"How large is {town}?"},
+                {"role": "assistant", "text": f"{town} has a harbor and many people."},
+                {"role": "user", "text": f"And does {town} have a museum?"},
                 {"role": "assistant", "text": "It does."},
             ],
             "shift": [0, 0, 0, 0, 1, 0, 0, 0],
         }
-        for number, (hobby, place) in enumerate(zip(HOBBIES, PLACES, strict=True))
+        for number, (hobby, town) in enumerate(zip(HOBBIES, PLACES, strict=True))
     ]
 
 
@@ -79,7 +79,7 @@ def retention(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("retention")
 
 
-def written(path: Path, *rows: Mapping[str, Any]) -> Path:
+def write_rows(path: Path, *rows: Mapping[str, Any]) -> Path:
     """A file of these rows."""
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n", encoding="utf-8")
     return path
@@ -95,22 +95,22 @@ def test_figures_carry_their_items(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each rule has a figure for each share of the tokens, over as many items as questions."""
-    file = written(tmp_path / "a.jsonl", conversation())
-    found = figures(retention, str(file), capsys=capsys)
+    file = write_rows(tmp_path / "a.jsonl", conversation())
+    report = figures(retention, str(file), capsys=capsys)
     names = {f"{rule}_at_{share}" for rule in retention.RULES for share in SHARES}
-    assert {str(file)} == found.pop("files").keys()
-    assert {*names, "live_recall", "live_tokens", "cpu_ms_per_question"} == found.keys()
-    assert {6} == {figure["items"] for figure in found.values()}
+    assert {str(file)} == report.pop("files").keys()
+    assert {*names, "live_recall", "live_tokens", "cpu_ms_per_question"} == report.keys()
+    assert {6} == {figure["items"] for figure in report.values()}
 
 
 def test_the_live_context_has_its_own_figure(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What the defaults recall holds the facts, in no more tokens than `recall_tokens`; people see it."""
-    file = written(tmp_path / "a.jsonl", conversation())
-    found = figures(retention, str(file), capsys=capsys)
-    assert 1.0 == found["live_recall"]["value"]
-    assert 0 < found["live_tokens"]["value"] <= retention.RECALL_TOKENS
+    file = write_rows(tmp_path / "a.jsonl", conversation())
+    report = figures(retention, str(file), capsys=capsys)
+    assert 1.0 == report["live_recall"]["value"]
+    assert 0 < report["live_tokens"]["value"] <= retention.RECALL_TOKENS
     assert retention.main([str(file)]) == 0
     assert "as the live context cuts it: 100.0 % in" in capsys.readouterr().out
 
@@ -120,9 +120,9 @@ def test_several_conversations_give_intervals(
 ) -> None:
     """Each share has the interval of its conversations; a single conversation has none."""
     shorter = {**conversation(), "qa": conversation()["qa"][:2]}
-    one = figures(retention, str(written(tmp_path / "1.jsonl", shorter)), capsys=capsys)
+    one = figures(retention, str(write_rows(tmp_path / "1.jsonl", shorter)), capsys=capsys)
     two = figures(
-        retention, str(written(tmp_path / "2.jsonl", shorter, conversation())), capsys=capsys
+        retention, str(write_rows(tmp_path / "2.jsonl", shorter, conversation())), capsys=capsys
     )
     assert "interval" not in one["sliding_at_10"]
     low, high = two["sliding_at_10"]["interval"]
@@ -134,15 +134,17 @@ def test_recall_finds_what_a_window_has_lost(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Facts said long ago are in the view with recall, and in no window of the newest turns."""
-    found = figures(retention, str(written(tmp_path / "a.jsonl", conversation())), capsys=capsys)
+    report = figures(
+        retention, str(write_rows(tmp_path / "a.jsonl", conversation())), capsys=capsys
+    )
     assert (1.0, 0.0, 0.0) == tuple(
-        found[f"{rule}_at_10"]["value"] for rule in ("recall", "sliding", "three_stage")
+        report[f"{rule}_at_10"]["value"] for rule in ("recall", "sliding", "three_stage")
     )
 
 
 def test_labelled_threads_are_joined(retention: ModuleType, tmp_path: Path) -> None:
     """Each stretch between shifts gives a question, and its earlier turns are the evidence."""
-    (talk,) = retention.talks(written(tmp_path / "t.jsonl", *threads()))
+    (talk,) = retention.talks(write_rows(tmp_path / "t.jsonl", *threads()))
     first, second = talk.questions[:2]
     assert (12, 24) == (len(talk.questions), len(talk.messages))
     assert ("Is pottery dangerous?", {"0:0", "0:1"}) == (first.text, first.evidence)
@@ -155,14 +157,14 @@ def test_contexts_stay_within_their_share(
     retention: ModuleType, tmp_path: Path, share: float
 ) -> None:
     """A view costs no more than its share of the conversation, counted as a whole."""
-    (talk,) = retention.talks(written(tmp_path / "a.jsonl", conversation()))
+    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
     budget = int(share * retention.COUNTER.count(talk.messages))
-    shown = retention.three_stage(talk, budget // 2)
-    assert {"D0:0", "D0:1", "D0:2", "D11:19"} <= shown
+    shown_ids = retention.three_stage(talk, budget // 2)
+    assert {"D0:0", "D0:1", "D0:2", "D11:19"} <= shown_ids
     for question in talk.questions:
-        view = retention.with_recall(talk, question, shown, budget, None)
+        view = retention.with_recall(talk, question, shown_ids, budget, None)
         cost = retention.COUNTER.count([m for m in talk.messages if m.id in view])
-        assert shown < view
+        assert shown_ids < view
         assert 0.9 * budget <= cost <= 1.01 * budget
 
 
@@ -173,11 +175,11 @@ def test_recents_give_way_where_room_is_short(
     retention: ModuleType, tmp_path: Path, percent: int, expected: int
 ) -> None:
     """Primers and recents stay within their room: with too little, half the recents are kept."""
-    (talk,) = retention.talks(written(tmp_path / "a.jsonl", conversation()))
+    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
     room = sum(talk.costs.values()) * percent // 100
-    shown = retention.three_stage(talk, room)
-    assert expected == len(shown)
-    assert sum(talk.costs[id_] for id_ in shown) <= room
+    shown_ids = retention.three_stage(talk, room)
+    assert expected == len(shown_ids)
+    assert sum(talk.costs[id_] for id_ in shown_ids) <= room
 
 
 def test_evidence_that_is_no_turn_is_passed_over(retention: ModuleType, tmp_path: Path) -> None:
@@ -185,7 +187,7 @@ def test_evidence_that_is_no_turn_is_passed_over(retention: ModuleType, tmp_path
     row = conversation()
     row["qa"][0]["evidence"] = ["D99:1"]
     row["qa"][1]["evidence"].append("D99:2")
-    (talk,) = retention.talks(written(tmp_path / "a.jsonl", row))
+    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", row))
     assert 5 == len(talk.questions)
     assert {1} == {len(question.evidence) for question in talk.questions}
 
@@ -194,14 +196,14 @@ def test_embeddings_are_named_on_the_command_line(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With embeddings the same figures come from words and meaning together."""
-    file = written(tmp_path / "a.jsonl", conversation())
+    file = write_rows(tmp_path / "a.jsonl", conversation())
     name = f"{__name__}:{Lengths.__name__}"
-    found = figures(retention, str(file), "--embeddings", name, capsys=capsys)
-    assert 0.5 < found["recall_at_25"]["value"] <= 1
+    report = figures(retention, str(file), "--embeddings", name, capsys=capsys)
+    assert 0.5 < report["recall_at_25"]["value"] <= 1
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "problem"),
     [
         pytest.param("nowhere", "write MODULE:NAME", id="no-module"),
         pytest.param("json:nothing", "write MODULE:NAME", id="no-name"),
@@ -209,12 +211,12 @@ def test_embeddings_are_named_on_the_command_line(
     ],
 )
 def test_embeddings_that_are_none_are_refused(
-    retention: ModuleType, capsys: pytest.CaptureFixture[str], name: str, said: str
+    retention: ModuleType, capsys: pytest.CaptureFixture[str], name: str, problem: str
 ) -> None:
     """A file that cannot be loaded, or is something else, is reported."""
     with pytest.raises(SystemExit):
         retention.main(["--embeddings", name, "a.jsonl"])
-    assert said in capsys.readouterr().err
+    assert problem in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -240,7 +242,7 @@ def test_people_get_a_table(
     retention: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each rule has its line under its file, in percent."""
-    assert 0 == retention.main([str(written(tmp_path / "t.jsonl", *threads()))])
+    assert 0 == retention.main([str(write_rows(tmp_path / "t.jsonl", *threads()))])
     head, name, *rows = capsys.readouterr().out.splitlines()
     assert ["10", "%", "25", "%", "37.5", "%"] == head.split()
     assert "(12 questions" in name

@@ -30,9 +30,13 @@ def test_a_file_has_all_figures_but_a_servers(
     assert scaling.main(["--processes", "2", "--threads", "1", "--turns", "2", "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert {"2": figures.pop("files")["2"]} == {"2": figures}
-    assert OF_SERVERS == {name for name, each in figures.items() if each["value"] is None}
-    measured = {name: each for name, each in figures.items() if name not in OF_SERVERS}
-    assert all(each["value"] > 0 for each in measured.values())
+    assert OF_SERVERS == {
+        name for name, figure_entry in figures.items() if figure_entry["value"] is None
+    }
+    own_figures = {
+        name: figure_entry for name, figure_entry in figures.items() if name not in OF_SERVERS
+    }
+    assert all(figure_entry["value"] > 0 for figure_entry in own_figures.values())
     assert 4 == figures["turns_per_second"]["items"]
 
 
@@ -49,6 +53,6 @@ def test_people_get_a_column_for_each_number_of_processes(scaling: ModuleType) -
     """A figure without a value is a dash."""
     figure = scaling.Figure(value=1500.0, items=4)
     nothing = scaling.Figure(value=None, items=4)
-    shown = scaling.table({1: {"bytes_per_turn": figure}, 2: {"bytes_per_turn": nothing}})
-    assert ["processes", "1", "2"] == shown.splitlines()[0].split()
-    assert ["bytes_per_turn", "1,500.00", "(4)", "-"] == shown.splitlines()[1].split()
+    table = scaling.table({1: {"bytes_per_turn": figure}, 2: {"bytes_per_turn": nothing}})
+    assert ["processes", "1", "2"] == table.splitlines()[0].split()
+    assert ["bytes_per_turn", "1,500.00", "(4)", "-"] == table.splitlines()[1].split()

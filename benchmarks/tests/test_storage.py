@@ -80,8 +80,8 @@ def test_a_conversation_that_is_too_short_is_refused(
 def test_a_figure_that_is_missing_is_a_dash(storage: ModuleType) -> None:
     """A conversation without a figure that another one has shows a dash."""
     figure = storage.Figure(value=1.5, items=2)
-    both = {20: storage.Measured(figures={"open_ms": figure}), 30: storage.Measured(figures={})}
-    assert ["open_ms", "1.50", "(2)", "-"] == storage.table(both).splitlines()[1].split()
+    results = {20: storage.Measured(figures={"open_ms": figure}), 30: storage.Measured(figures={})}
+    assert ["open_ms", "1.50", "(2)", "-"] == storage.table(results).splitlines()[1].split()
 
 
 def test_conversation_is_the_same_every_time(traffic: ModuleType) -> None:
@@ -96,5 +96,5 @@ def test_conversation_is_as_described(traffic: ModuleType) -> None:
     answers = [exchange.drafts[-1] for exchange in exchanges]
     assert pytest.approx(300, abs=8) == mean(len(exchange.question) for exchange in exchanges)
     assert pytest.approx(700, abs=8) == mean(map(len, answers))
-    assert [20, 60] == [n for n, each in enumerate(exchanges, 1) if len(each.drafts) > 1]
+    assert [20, 60] == [n for n, exchange in enumerate(exchanges, 1) if len(exchange.drafts) > 1]
     assert len(set(answers)) == len(answers)

@@ -24,7 +24,7 @@ def tokens(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def written(folder: Path, name: str, *rows: object) -> Path:
+def write_rows(folder: Path, name: str, *rows: object) -> Path:
     """A file of a JSON value a line."""
     path = folder / name
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -48,8 +48,8 @@ def written(folder: Path, name: str, *rows: object) -> Path:
             "a.jsonl",
             {
                 "turns": [
-                    {"id": str(place), "speaker": "AB"[place % 2], "text": text}
-                    for place, text in enumerate(SAID)
+                    {"id": str(index), "speaker": "AB"[index % 2], "text": text}
+                    for index, text in enumerate(SAID)
                 ]
             },
             id="speakers",
@@ -78,7 +78,7 @@ def test_a_file_of_conversations_is_read(
     tokens: ModuleType, tmp_path: Path, name: str, row: object
 ) -> None:
     """Every shared format gives the same messages."""
-    (messages,) = tokens.conversations(written(tmp_path, name, row))
+    (messages,) = tokens.conversations(write_rows(tmp_path, name, row))
 
     assert [HumanMessage, AIMessage, HumanMessage, AIMessage] == [type(m) for m in messages]
     assert [m.text for m in messages] == SAID
@@ -97,7 +97,7 @@ def test_a_text_is_read_in_pieces(tokens: ModuleType, tmp_path: Path) -> None:
 def test_figures_rest_on_the_conversations(tokens: ModuleType, tmp_path: Path) -> None:
     """Every figure says how many conversations it rests on; the worst is at least the mean."""
     rows = [{"messages": [{"role": "user", "content": text}] * 4} for text in SAID]
-    figures = tokens.measure(written(tmp_path, "a.jsonl", *rows))
+    figures = tokens.measure(write_rows(tmp_path, "a.jsonl", *rows))
 
     assert {4} == {figure.items for figure in figures.values()}
     assert figures["mean_error"] == figures["mean_error_o200k"]
@@ -111,19 +111,21 @@ def test_the_command_prints_one_object(
     tokens: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With --json there is one object, with all figures and each file's own."""
-    path = written(tmp_path, "a.jsonl", {"messages": [{"role": "user", "content": "Hello!"}] * 4})
+    path = write_rows(
+        tmp_path, "a.jsonl", {"messages": [{"role": "user", "content": "Hello!"}] * 4}
+    )
 
     assert tokens.main([str(path), "--json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert {"value", "items"} == set(printed["mean_error"])
-    assert [str(path)] == list(printed["files"])
+    output = json.loads(capsys.readouterr().out)
+    assert {"value", "items"} == set(output["mean_error"])
+    assert [str(path)] == list(output["files"])
 
 
 def test_an_unreadable_line_is_named(
     tokens: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An unreadable entry is reported with its file and line."""
-    path = written(tmp_path, "a.jsonl", {"messages": []}, {"said": []})
+    path = write_rows(tmp_path, "a.jsonl", {"messages": []}, {"said": []})
 
     assert tokens.main([str(path)]) == 2
     assert f"{path}, line 2" in capsys.readouterr().err

@@ -97,10 +97,10 @@ def test_a_wrong_argument_is_our_error(
     make: Callable[..., object], options: dict[str, Any]
 ) -> None:
     """It is a `ConfigurationError` that names the argument."""
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error_info:
         make(**options)
     assert not options or any(
-        name in str(raised.value) or repr(value) in str(raised.value)
+        name in str(error_info.value) or repr(value) in str(error_info.value)
         for name, value in options.items()
     )
 
@@ -121,19 +121,19 @@ VERBS = [
 ]
 
 
-def used(made: Any) -> None:
+def use_result(result: Any) -> None:
     """Run what a verb returns: a coroutine, or an iterator that does nothing before it is read."""
 
-    async def read() -> None:
-        async for _ in made:
+    async def read_all() -> None:
+        async for _ in result:
             pass
 
-    if isinstance(made, Coroutine):
-        asyncio.run(made)
-    elif isinstance(made, AsyncIterator):
-        asyncio.run(read())
-    elif isinstance(made, Iterator):
-        list(made)
+    if isinstance(result, Coroutine):
+        asyncio.run(result)
+    elif isinstance(result, AsyncIterator):
+        asyncio.run(read_all())
+    elif isinstance(result, Iterator):
+        list(result)
 
 
 @pytest.mark.sample(every=4)
@@ -142,24 +142,28 @@ def test_a_wrong_type_in_a_verb_is_our_error(
     cls: Any, name: str, parameter: inspect.Parameter
 ) -> None:
     """Each parameter of each public method refuses an object of a foreign class, by its name."""
-    others = inspect.signature(getattr(cls, name)).parameters.values()
+    parameters = inspect.signature(getattr(cls, name)).parameters.values()
     examples: dict[Any, Any] = {int: 1, int | None: 1, Sequence[str]: ["1"]}
-    given = {
-        each.name: examples.get(each.annotation, "1")
-        for each in others
-        if each.name != "self" and each.default is each.empty and each.kind is not each.VAR_KEYWORD
+    valid_values = {
+        other.name: examples.get(other.annotation, "1")
+        for other in parameters
+        if other.name != "self"
+        and other.default is other.empty
+        and other.kind is not other.VAR_KEYWORD
     }
     options = {} if issubclass(cls, Registry | AsyncRegistry) else {"model": ScriptedChat()}
     facade = cls.open(":memory:", **options)
     label = cls.__name__ if name == "open" else name
-    wrong = {**given, parameter.name: object()}
-    named = [each.name for each in others if each.kind is not each.POSITIONAL_ONLY]
-    by_place = [wrong[name] for name in given | {parameter.name: 1} if name not in named]
-    by_name = {name: value for name, value in wrong.items() if name in named}
+    wrong = {**valid_values, parameter.name: object()}
+    keyword_names = [other.name for other in parameters if other.kind is not other.POSITIONAL_ONLY]
+    by_place = [
+        wrong[name] for name in valid_values | {parameter.name: 1} if name not in keyword_names
+    ]
+    by_name = {name: value for name, value in wrong.items() if name in keyword_names}
     with pytest.raises(
         InputError, match=f"{label}: {parameter.name} |no option '{parameter.name}'"
     ):
-        used(getattr(facade, name)(*by_place, **by_name))
+        use_result(getattr(facade, name)(*by_place, **by_name))
     facade._database.close()
 
 
@@ -167,11 +171,13 @@ def test_a_wrong_type_in_a_verb_is_our_error(
 def test_a_decision_that_cannot_be_read(decision: Any) -> None:
     """It is refused, and the thread still waits for one."""
     options = {"settings": {"on_exhausted": "ask"}, "judge": ScriptedJudge(default=0.1)}
-    with Conversation.open(":memory:", model=ScriptedChat(default="Bad."), **options) as opened:
-        assert "decision" == opened.say("A question?").kind
+    with Conversation.open(
+        ":memory:", model=ScriptedChat(default="Bad."), **options
+    ) as conversation:
+        assert "decision" == conversation.say("A question?").kind
         with pytest.raises(InputError):
-            opened.resume(decision)
-        assert "answer" == opened.resume("approve").kind
+            conversation.resume(decision)
+        assert "answer" == conversation.resume("approve").kind
 
 
 def test_a_text_that_is_unknown() -> None:
@@ -234,7 +240,7 @@ def judge_of_three(question: str, answer: str, context: str) -> float:
     return float(question == answer)
 
 
-def opened() -> Conversation:
+def scripted_conversation() -> Conversation:
     """A conversation with one turn."""
     conversation = Conversation.open(
         ":memory:", model=ScriptedChat(default="Hi"), judge=ScriptedJudge()
@@ -298,32 +304,32 @@ def opened() -> Conversation:
             id="a budget without prices",
         ),
         pytest.param(
-            lambda: opened().rollback(1),  # type: ignore[arg-type]
+            lambda: scripted_conversation().rollback(1),  # type: ignore[arg-type]
             r"to must be str \| Checkpoint \| None, got 1 \(did you mean turns=1\?\)",
             id="the value of another parameter",
         ),
         pytest.param(
-            lambda: opened().say("Hi", documents="One text."),
+            lambda: scripted_conversation().say("Hi", documents="One text."),
             r"got 'One text.'; put it in a list: documents=\[…\]",
             id="one item for a list",
         ),
         pytest.param(
-            lambda: opened().edit("2", "Hi"),  # type: ignore[arg-type]
+            lambda: scripted_conversation().edit("2", "Hi"),  # type: ignore[arg-type]
             r"turn must be int, got '2' \(did you mean turn=2\?\)",
             id="a number as text",
         ),
         pytest.param(
-            lambda: opened().rollback({"id": "cp-1", "turn": 1}),  # type: ignore[arg-type]
+            lambda: scripted_conversation().rollback({"id": "cp-1", "turn": 1}),  # type: ignore[arg-type]
             r"got \{'id': 'cp-1', 'turn': 1\}; give its id: to='cp-1'",
             id="a whole checkpoint for its id",
         ),
         pytest.param(
-            lambda: opened().pins.add(AIMessage("Hello!", id="7")),  # type: ignore[arg-type]
+            lambda: scripted_conversation().pins.add(AIMessage("Hello!", id="7")),  # type: ignore[arg-type]
             r"give its id: message_id='7'",
             id="a whole message for its id",
         ),
         pytest.param(
-            lambda: opened().say("Hi", documents=[Document("One text.")]),  # type: ignore[list-item]
+            lambda: scripted_conversation().say("Hi", documents=[Document("One text.")]),  # type: ignore[list-item]
             r"; give the texts: \[each.page_content for each in …\]",
             id="documents for texts",
         ),
@@ -338,7 +344,7 @@ def opened() -> Conversation:
             id="a scripted reply",
         ),
         pytest.param(
-            lambda: opened().edit(1, ""),
+            lambda: scripted_conversation().edit(1, ""),
             "The new text of turn 1 is empty",
             id="an empty text",
         ),
@@ -359,7 +365,7 @@ def test_says_what_to_pass(call: Callable[[], Any], message: str) -> None:
 @pytest.mark.parametrize(("verb", "option"), [("forget", "turns"), ("pins.add", "turn")])
 def test_a_turn_in_place_of_an_id(verb: str, option: str) -> None:
     """The error names the argument that takes a turn."""
-    conversation = opened()
+    conversation = scripted_conversation()
     with pytest.raises(UnknownBranchError, match=f"A turn is given with the option {option}=…$"):
         attrgetter(verb)(conversation)("9")
 
@@ -376,7 +382,7 @@ def test_an_undo_whose_parameters_are_unknown_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("describe", "said"),
+    ("describe", "problem"),
     [
         (
             "the day {dya}",
@@ -386,9 +392,9 @@ def test_an_undo_whose_parameters_are_unknown_is_refused() -> None:
         ("the day {}", r"placeholder \{\} that no call"),
     ],
 )
-def test_a_description_that_no_call_fills_is_refused(describe: str, said: str) -> None:
+def test_a_description_that_no_call_fills_is_refused(describe: str, problem: str) -> None:
     """Where the tool is declared, as a misspelt parameter of its undo is."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=problem):
         reversible(undo=lambda day: None, describe=describe)(booking)
     for good in ("the day {day}", "{args[day]} {result}", "{{day}}"):
         reversible(undo=lambda day: None, describe=good)(booking)

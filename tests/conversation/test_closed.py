@@ -46,28 +46,28 @@ POSITIONAL = {"label": ("t",)}
 def methods(*classes: type[Any]) -> list[Any]:
     """Each public method of the classes that uses the database."""
     return [
-        pytest.param(each, name, id=f"{each.__name__}.{name}")
-        for each in classes
-        for name, member in inspect.getmembers(each, callable)
+        pytest.param(facade, name, id=f"{facade.__name__}.{name}")
+        for facade in classes
+        for name, member in inspect.getmembers(facade, callable)
         if not name.startswith("_") and name not in ("open", "close")
     ]
 
 
 def arguments(cls: type[Any], name: str) -> dict[str, Any]:
     """The arguments of a method that it needs."""
-    needed = inspect.signature(getattr(cls, name)).parameters
-    return {key: value for key, value in GIVEN.get(name, {}).items() if key in needed}
+    parameters = inspect.signature(getattr(cls, name)).parameters
+    return {key: value for key, value in GIVEN.get(name, {}).items() if key in parameters}
 
 
 @pytest.mark.parametrize(("cls", "name"), methods(Conversation, Registry))
 def test_a_blocking_method(cls: type[Any], name: str) -> None:
     """The error is the same for each, and the words of the interface."""
     model: dict[str, Any] = {"model": ScriptedChat(default="Hi")} if cls is Conversation else {}
-    opened = cls.open(":memory:", **model)
-    opened.close()
-    opened.close()
+    conversation = cls.open(":memory:", **model)
+    conversation.close()
+    conversation.close()
     with pytest.raises(InputError, match=CLOSED):
-        list(getattr(opened, name)(*POSITIONAL.get(name, ()), **arguments(cls, name)))
+        list(getattr(conversation, name)(*POSITIONAL.get(name, ()), **arguments(cls, name)))
 
 
 @pytest.mark.parametrize(("cls", "name"), methods(AsyncConversation, AsyncRegistry))
@@ -76,11 +76,11 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
     model: dict[str, Any] = (
         {"model": ScriptedChat(default="Hi")} if cls is AsyncConversation else {}
     )
-    opened = cls.open(":memory:", **model)
-    await opened.close()
+    conversation = cls.open(":memory:", **model)
+    await conversation.close()
 
     async def use() -> None:
-        result = getattr(opened, name)(*POSITIONAL.get(name, ()), **arguments(cls, name))
+        result = getattr(conversation, name)(*POSITIONAL.get(name, ()), **arguments(cls, name))
         if not hasattr(result, "__aiter__"):
             await result
         async for _ in result:
@@ -90,7 +90,7 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
         await use()
 
 
-@pytest.mark.parametrize("place", [":memory:", "file"])
+@pytest.mark.parametrize("path_of_database", [":memory:", "file"])
 @pytest.mark.parametrize(
     "use",
     [
@@ -104,10 +104,12 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
     ],
     ids=["invoke", "stream", "batch", "get_state", "get_state_history", "update_state", "ainvoke"],
 )
-def test_the_compiled_graph(use: Callable[[Any], object], place: str, tmp_path: Path) -> None:
+def test_the_compiled_graph(
+    use: Callable[[Any], object], path_of_database: str, tmp_path: Path
+) -> None:
     """A graph over a closed database names the database, before the model is asked."""
     model = ScriptedChat(default="Hi")
-    path = place if place == ":memory:" else str(tmp_path / "x.db")
+    path = path_of_database if path_of_database == ":memory:" else str(tmp_path / "x.db")
     database = open_database(path)
     graph = build_graph(
         model, judge=ScriptedJudge(), checkpointer=database.saver, store=database.store

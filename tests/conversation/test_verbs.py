@@ -81,7 +81,8 @@ def test_both_classes_have_the_method_with_its_parameters(
     sync: type, on_loop: type, name: str
 ) -> None:
     """The method for async code has the same parameters, and is a coroutine unless it streams."""
-    blocking, coroutine = getattr(sync, name), getattr(on_loop, name)
+    blocking = getattr(sync, name)
+    coroutine = getattr(on_loop, name)
 
     assert inspect.signature(blocking).parameters == inspect.signature(coroutine).parameters
     assert (False, not name.startswith("stream")) == tuple(
@@ -95,12 +96,12 @@ def test_an_editor_completes_the_methods_without_running_code(name: str) -> None
     """Jedi, which reads source code only, knows methods, results and parameters."""
     code = f"from unsay import {name}\nconversation = {name}('a.db')\nconversation."
     script = jedi.Script(code, project=jedi.Project(ROOT))
-    completed = {each.name for each in script.complete()}
+    completions = {completion.name for completion in script.complete()}
     (signature,) = jedi.Script(f"{code}rollback(", project=jedi.Project(ROOT)).get_signatures()
 
-    assert {"say", "rollback", "undo", "checkpoints", "thread_id", "close"} <= completed
+    assert {"say", "rollback", "undo", "checkpoints", "thread_id", "close"} <= completions
     assert ["to", "turns", "confirm"] == [
-        each.name for each in signature.params if each.name != "*"
+        parameter.name for parameter in signature.params if parameter.name != "*"
     ]
 
 
@@ -110,8 +111,8 @@ def test_a_type_checker_knows_the_verbs_of_both_classes(tmp_path: Path) -> None:
     file = tmp_path / "calls.py"
     file.write_text(CALLS)
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ("", 0) == (done.stdout, done.returncode)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ("", 0) == (process.stdout, process.returncode)
 
 
 def test_a_wrong_argument_is_refused_before_anything_runs() -> None:

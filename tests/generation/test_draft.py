@@ -54,14 +54,16 @@ SENT = [SystemMessage("Be brief.", id="p"), HumanMessage("2 + 2?", id="q"), AIMe
 )
 def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> None:
     """Of any agent's output, only the new messages are taken, whole and in order."""
-    found = messages_of(reply, {message.id for message in SENT})
+    messages_of_reply = messages_of(reply, {message.id for message in SENT})
 
-    assert messages == found
-    assert [type(message) for message in messages] == [type(message) for message in found]
+    assert messages == messages_of_reply
+    assert [type(message) for message in messages] == [
+        type(message) for message in messages_of_reply
+    ]
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "problem"),
     [
         pytest.param(None, "returned NoneType, not a message", id="nothing"),
         pytest.param(4, "returned int, not a message", id="a number"),
@@ -84,9 +86,9 @@ def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> 
         pytest.param([WORDS, STEP], "calls 'add', and has no such tool", id="a call last"),
     ],
 )
-def test_what_is_no_reply_is_refused(reply: Any, said: str) -> None:
+def test_what_is_no_reply_is_refused(reply: Any, problem: str) -> None:
     """Every other value is an error that says what is expected, never a crash."""
-    with pytest.raises(ModelReplyError, match=said):
+    with pytest.raises(ModelReplyError, match=problem):
         messages_of(reply, {message.id for message in SENT})
 
 
@@ -122,12 +124,12 @@ def test_ids_are_made_free(given_ids: list[str | None], ids: list[str]) -> None:
 
 @given(
     names=st.lists(st.one_of(st.none(), st.sampled_from("abcd")), max_size=6),
-    taken=st.sets(st.sampled_from("abcd")),
+    taken_ids=st.sets(st.sampled_from("abcd")),
 )
-def test_fresh_ids_are_free_and_different(names: list[str | None], taken: set[str]) -> None:
+def test_fresh_ids_are_free_and_different(names: list[str | None], taken_ids: set[str]) -> None:
     """No id is in the transcript or given twice, and one that is free is kept."""
-    fresh = [m.id for m in with_fresh_ids([AIMessage("", id=n) for n in names], taken, "try")]
+    fresh = [m.id for m in with_fresh_ids([AIMessage("", id=n) for n in names], taken_ids, "try")]
 
     assert len(names) == len(set(fresh))
-    assert set() == taken & set(fresh)
-    assert {name for name in names if name} - taken <= set(fresh)
+    assert set() == taken_ids & set(fresh)
+    assert {name for name in names if name} - taken_ids <= set(fresh)

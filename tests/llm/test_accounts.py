@@ -32,47 +32,49 @@ HARD = Limits(session=Limit(tokens=1_000), mode="hard")
 CALLERS = 16
 
 
-def opened(store: Any = None) -> ThreadAccount:
+def thread_account(store: Any = None) -> ThreadAccount:
     """An account; without a store it is kept in the object."""
     return ThreadAccount(store, "t", wait_seconds=60)
 
 
-def used(book: UsageAccount) -> list[int]:
+def tokens_by_layer(book: UsageAccount) -> list[int]:
     """What the three layers have used, session first."""
     return [used_of(book, layer, PLACE).tokens for layer in LAYERS]
 
 
 def test_threads_are_granted_no_more_than_there_is() -> None:
     """They all ask at one instant, again and again, and give back what they did not use."""
-    account, start = opened(), threading.Barrier(CALLERS)
+    account = thread_account()
+    start = threading.Barrier(CALLERS)
 
     def caller(number: int) -> int:
         start.wait()
-        booked = 0
+        tokens_booked = 0
         for attempt in range(40):
             key = f"{number}-{attempt}"
             try:
                 drive(account.reserve(HARD, Amount(tokens=30), key=key, place=PLACE))
             except BudgetExceededError:
                 continue
-            assert used(drive(account.read()))[0] <= 1_000
+            assert tokens_by_layer(drive(account.read()))[0] <= 1_000
             if attempt % 3:
                 drive(account.settle(Amount(tokens=attempt % 30), key=key, place=PLACE))
-                booked += attempt % 30
+                tokens_booked += attempt % 30
             else:
                 drive(account.release(key))
-        return booked
+        return tokens_booked
 
     with ThreadPoolExecutor(CALLERS) as pool:
-        booked = sum(pool.map(caller, range(CALLERS)))
+        tokens_booked = sum(pool.map(caller, range(CALLERS)))
 
-    assert [booked] * 3 == used(drive(account.read()))
-    assert 900 < booked <= 1_000
+    assert [tokens_booked] * 3 == tokens_by_layer(drive(account.read()))
+    assert 900 < tokens_booked <= 1_000
 
 
 def test_one_key_asked_for_by_many_is_held_once() -> None:
     """They are the same call."""
-    account, start = opened(), threading.Barrier(CALLERS)
+    account = thread_account()
+    start = threading.Barrier(CALLERS)
 
     def caller(_: int) -> None:
         start.wait()
@@ -83,7 +85,7 @@ def test_one_key_asked_for_by_many_is_held_once() -> None:
     with ThreadPoolExecutor(CALLERS) as pool:
         list(pool.map(caller, range(CALLERS)))
 
-    assert [700, 700, 700] == used(drive(account.read()))
+    assert [700, 700, 700] == tokens_by_layer(drive(account.read()))
 
 
 def test_a_usage_account_that_cannot_be_stored_is_not_believed() -> None:
@@ -92,13 +94,13 @@ def test_a_usage_account_that_cannot_be_stored_is_not_believed() -> None:
     broken = True
 
     class Broken(InMemoryStore):
-        def put(self, *args: Any, **more: Any) -> None:
+        def put(self, *args: Any, **options: Any) -> None:
             if broken:
                 raise OSError("the disk is full")
-            super().put(*args, **more)
+            super().put(*args, **options)
             rows.append(args[2])
 
-    account = opened(Broken())
+    account = thread_account(Broken())
     with pytest.raises(OSError, match="full"):
         drive(account.settle(Amount(tokens=150), key="k", place=PLACE))
     assert new_usage_account() == drive(account.read())
@@ -112,14 +114,18 @@ def test_a_usage_account_that_cannot_be_stored_is_not_believed() -> None:
 
 def test_a_question_reserves_nothing_until_the_answer_makes_room() -> None:
     """The call that was asked about then goes through."""
-    limits, account = replace(HARD, mode="ask"), opened()
+    limits = replace(HARD, mode="ask")
+    account = thread_account()
     call = partial(account.reserve, limits, Amount(tokens=1_500), key="k", place=PLACE)
     first = drive(call())
     assert ("ask", new_usage_account()) == (first.check.outcome, drive(account.read()))
 
     second = drive(call(may_exceed=True))
 
-    assert ("granted", [1_500] * 3) == (second.check.outcome, used(drive(account.read())))
+    assert ("granted", [1_500] * 3) == (
+        second.check.outcome,
+        tokens_by_layer(drive(account.read())),
+    )
 
 
 @pytest.mark.parametrize("driver", [drive, lambda steps: asyncio.run(adrive(steps))])
@@ -127,14 +133,15 @@ def test_a_usage_account_is_in_the_store_until_its_thread_is_purged(
     driver: Callable[[Any], Any],
 ) -> None:
     """Each thread has a separate account, for any id."""
-    database, account = open_database(":memory:"), opened()
+    database = open_database(":memory:")
+    account = thread_account()
     store = database.store
     drive(account.settle(Amount(tokens=7), key="k", place=PLACE))
-    spent = drive(account.read())
+    usage = drive(account.read())
 
     def keeping() -> Steps[list[UsageAccount]]:
         for thread in ("a.b", "a"):
-            yield from save_usage_account(store, thread, spent)
+            yield from save_usage_account(store, thread, usage)
         yield from purge_thread(database, "a")
         return [
             (yield from load_usage_account(store, "a.b")),
@@ -142,15 +149,16 @@ def test_a_usage_account_is_in_the_store_until_its_thread_is_purged(
             (yield from load_usage_account(store, "c")),
         ]
 
-    assert [spent, new_usage_account(), new_usage_account()] == driver(keeping())
+    assert [usage, new_usage_account(), new_usage_account()] == driver(keeping())
     database.close()
 
 
 def test_a_usage_account_continues_where_it_was() -> None:
     """As the store kept it."""
     store = InMemoryStore()
-    drive(opened(store).settle(Amount(tokens=900), key="k", place=PLACE))
-    before, after = drive(load_usage_account(store, "t")), opened(store)
+    drive(thread_account(store).settle(Amount(tokens=900), key="k", place=PLACE))
+    before = drive(load_usage_account(store, "t"))
+    after = thread_account(store)
 
     with pytest.raises(
         BudgetExceededError,

@@ -40,7 +40,8 @@ REPLY = AIMessage(
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
 SENT = 80
 LIMIT = 700
-YES, NO = Command(resume="approve"), Command(resume="reject")
+YES = Command(resume="approve")
+NO = Command(resume="reject")
 Node = Callable[[State, Scope], Steps[Update]]
 
 
@@ -62,8 +63,8 @@ class Bench:
             raise self.fault
         return REPLY
 
-    async def _aanswer(self, given: Any) -> AIMessage:
-        return self._answer(given)
+    async def _aanswer(self, value: Any) -> AIMessage:
+        return self._answer(value)
 
     def asking(self, scope: Scope, key: str = "k", purpose: Purpose = "answer") -> Steps[Any]:
         """One call through the door."""
@@ -110,10 +111,10 @@ class Bench:
         return drive(load_usage_account(self.store, "t"))
 
     @property
-    def used(self) -> list[int]:
+    def usage(self) -> list[int]:
         """What is spent, and what is held."""
         book = self.book
-        return [book["session"]["tokens"], sum(each["tokens"] for each in book["holds"])]
+        return [book["session"]["tokens"], sum(hold["tokens"] for hold in book["holds"])]
 
 
 Run = Callable[[Any, Any], Any]
@@ -121,32 +122,33 @@ Run = Callable[[Any, Any], Any]
 
 def blocking(graph: Any, value: Any) -> Any:
     """One run."""
-    return graph.invoke(_given(value), CONFIG)
+    return graph.invoke(_turn_input(value), CONFIG)
 
 
 def on_a_loop(graph: Any, value: Any) -> Any:
     """One run on an event loop."""
-    return asyncio.run(graph.ainvoke(_given(value), CONFIG))
+    return asyncio.run(graph.ainvoke(_turn_input(value), CONFIG))
 
 
-def _given(value: Any) -> Any:
+def _turn_input(value: Any) -> Any:
     return {"messages": [HumanMessage(value)]} if isinstance(value, str) else value
 
 
 @pytest.fixture(params=[blocking, on_a_loop], ids=["blocking", "event loop"])
 def run(request: pytest.FixtureRequest) -> Run:
     """Runs a graph in both forms."""
-    made: Run = request.param
-    return made
+    run_form: Run = request.param
+    return run_form
 
 
 def test_what_a_call_may_come_to_is_kept_before_it_is_made(run: Run) -> None:
     """And what it came to afterwards, the cache's tokens with the others."""
-    bench, seen = Bench(), list[list[int]]()
-    bench.model = RunnableLambda(lambda _: seen.append(bench.used) or REPLY)
+    bench = Bench()
+    usages = list[list[int]]()
+    bench.model = RunnableLambda(lambda _: usages.append(bench.usage) or REPLY)
     run(bench.graph(), "one")
 
-    assert ([[0, 580]], [100, 0]) == (seen, bench.used)
+    assert ([[0, 580]], [100, 0]) == (usages, bench.usage)
 
 
 def test_a_call_that_is_not_answered_is_let_go_of(run: Run) -> None:
@@ -156,7 +158,7 @@ def test_a_call_that_is_not_answered_is_let_go_of(run: Run) -> None:
     for _ in range(3):
         with pytest.raises(ConnectionError):
             run(bench.graph(), "one")
-    assert ([0, 0], 3) == (bench.used, bench.calls)
+    assert ([0, 0], 3) == (bench.usage, bench.calls)
 
 
 POST = httpx.Request("POST", "http://127.0.0.1/v1")
@@ -175,23 +177,23 @@ def test_a_call_without_an_end_is_paid_for(run: Run, fault: Exception) -> None:
     bench.fault = fault
     with pytest.raises(type(fault)):
         run(bench.graph(), "one")
-    assert [580, 0] == bench.used
+    assert [580, 0] == bench.usage
 
 
 def test_a_request_that_was_never_sent_costs_nothing(run: Run) -> None:
     """A client that finds no server in time has sent no request."""
     bench = Bench()
-    wrapped = openai.APITimeoutError(request=POST)
-    wrapped.__cause__ = httpx.ConnectTimeout("no server")
-    for fault in (httpx.ConnectTimeout("no server"), wrapped):
+    timeout_error = openai.APITimeoutError(request=POST)
+    timeout_error.__cause__ = httpx.ConnectTimeout("no server")
+    for fault in (httpx.ConnectTimeout("no server"), timeout_error):
         bench.fault = fault
         with pytest.raises(type(fault)):
             run(bench.graph(), "one")
-    assert [0, 0] == bench.used
+    assert [0, 0] == bench.usage
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "used"),
+    ("first", "second", "tokens"),
     [
         pytest.param(TimeoutError(), None, 680, id="the fallback answers"),
         pytest.param(TimeoutError(), ConnectionError("down"), 580, id="the fallback is down"),
@@ -201,12 +203,14 @@ def test_a_request_that_was_never_sent_costs_nothing(run: Run) -> None:
     ],
 )
 def test_each_call_of_a_fallback_counts(
-    run: Run, monkeypatch: pytest.MonkeyPatch, first: Any, second: Any, used: int
+    run: Run, monkeypatch: pytest.MonkeyPatch, first: Any, second: Any, tokens: int
 ) -> None:
     """A first model that did not reply in time may have cost its estimate, whatever follows."""
     monkeypatch.setenv("OPENAI_API_KEY", "not-a-key")
-    bench, spare = Bench(fallback_model="spare"), Bench()
-    bench.fault, spare.fault = first, second
+    bench = Bench(fallback_model="spare")
+    spare = Bench()
+    bench.fault = first
+    spare.fault = second
 
     def node(state: State, scope: Scope) -> Steps[Update]:
         del state
@@ -216,7 +220,7 @@ def test_each_call_of_a_fallback_counts(
 
     with nullcontext() if second is None else pytest.raises(type(second)):
         run(bench.graph(node), "one")
-    assert [used, 0] == bench.used
+    assert [tokens, 0] == bench.usage
 
 
 def test_a_call_whose_reply_was_lost_counts_again(run: Run) -> None:
@@ -224,7 +228,7 @@ def test_a_call_whose_reply_was_lost_counts_again(run: Run) -> None:
     bench = Bench()
     for _ in range(2):
         run(bench.graph(), "one")
-    assert ([200, 0], ["one-answer", "one-answer~2"]) == (bench.used, bench.book["keys"])
+    assert ([200, 0], ["one-answer", "one-answer~2"]) == (bench.usage, bench.book["keys"])
 
 
 def test_a_no_ends_the_call_without_money(run: Run) -> None:
@@ -236,7 +240,7 @@ def test_a_no_ends_the_call_without_money(run: Run) -> None:
         BudgetDeclinedError, match=r"session budget: 0 used, 580 for this call, limit 100 tokens"
     ):
         run(graph, NO)
-    assert ([0, 0], 0) == (bench.used, bench.calls)
+    assert ([0, 0], 0) == (bench.usage, bench.calls)
     assert "__interrupt__" in run(graph, "two")
 
 
@@ -269,14 +273,14 @@ def test_what_leads_up_to_a_call_waits_for_its_room(run: Run) -> None:
         yield from with_room(bench.request(scope, "say", tokens=2 * SENT), steps)
         return Update()
 
-    for words in ("one", "two"):
-        run(bench.graph(), words)
+    for question in ("one", "two"):
+        run(bench.graph(), question)
     graph = bench.graph(node)
     assert ("__interrupt__" in run(graph, "three"), 2) == (True, bench.calls)
 
     assert "__interrupt__" not in run(graph, YES)
 
-    assert ([400, 0], 4) == (bench.used, bench.calls)
+    assert ([400, 0], 4) == (bench.usage, bench.calls)
 
 
 def test_steps_that_fail_hold_nothing(run: Run) -> None:
@@ -295,7 +299,7 @@ def test_steps_that_fail_hold_nothing(run: Run) -> None:
 
     with pytest.raises(ValueError, match="no plan"):
         run(bench.graph(node), "one")
-    assert [100, 0] == bench.used
+    assert [100, 0] == bench.usage
 
 
 def test_threads_of_one_graph_share_no_usage_account() -> None:
@@ -303,10 +307,11 @@ def test_threads_of_one_graph_share_no_usage_account() -> None:
     bench = Bench()
     graph = bench.graph()
     for thread in ("a", "b"):
-        graph.invoke(_given("one"), {"configurable": {"thread_id": thread}})
+        graph.invoke(_turn_input("one"), {"configurable": {"thread_id": thread}})
 
     assert [100, 100] == [
-        drive(load_usage_account(bench.store, each))["session"]["tokens"] for each in ("a", "b")
+        drive(load_usage_account(bench.store, thread_id))["session"]["tokens"]
+        for thread_id in ("a", "b")
     ]
     assert {} == dict(bench.services.sole(Accounts)._open)
 
@@ -314,12 +319,13 @@ def test_threads_of_one_graph_share_no_usage_account() -> None:
 async def test_calls_of_one_thread_share_its_usage_account() -> None:
     """At one time they are granted no more than there is; every one is kept."""
     bench = Bench(session_budget_tokens=2_000, budget_mode="hard")
-    inside, most = 0, 0
+    inside = 0
+    peak = 0
 
     async def slow(_: Any) -> AIMessage:
-        nonlocal inside, most
+        nonlocal inside, peak
         inside += 1
-        most = max(most, inside)
+        peak = max(peak, inside)
         await asyncio.sleep(0)
         inside -= 1
         return REPLY
@@ -330,17 +336,19 @@ async def test_calls_of_one_thread_share_its_usage_account() -> None:
         yield from bench.asking(scope, state["messages"][-1].text)
         return Update()
 
-    graph, said = bench.graph(node), [f"call {number}" for number in range(12)]
+    graph = bench.graph(node)
+    questions = [f"call {number}" for number in range(12)]
     results = await asyncio.gather(
-        *(graph.ainvoke(_given(words), CONFIG) for words in said), return_exceptions=True
+        *(graph.ainvoke(_turn_input(question), CONFIG) for question in questions),
+        return_exceptions=True,
     )
 
-    refused = [each for each in results if isinstance(each, BudgetExceededError)]
-    answered = len(said) - len(refused)
-    assert 0 < most <= 3
-    assert [100 * answered, 0] == bench.used
-    assert answered == len(bench.book["keys"])
-    assert len(refused) == len([each for each in results if isinstance(each, Exception)])
+    refusals = [result for result in results if isinstance(result, BudgetExceededError)]
+    answer_count = len(questions) - len(refusals)
+    assert 0 < peak <= 3
+    assert [100 * answer_count, 0] == bench.usage
+    assert answer_count == len(bench.book["keys"])
+    assert len(refusals) == len([result for result in results if isinstance(result, Exception)])
 
 
 class Broken(InMemoryStore):
@@ -372,7 +380,7 @@ def test_a_call_that_cannot_be_kept_is_not_made(run: Run) -> None:
     store.fails = False
     run(bench.graph(), "one")
 
-    assert ([100, 0], 1) == (bench.used, bench.calls)
+    assert ([100, 0], 1) == (bench.usage, bench.calls)
 
 
 def test_a_cost_budget_wants_the_model_s_price(run: Run) -> None:

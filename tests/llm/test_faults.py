@@ -27,7 +27,9 @@ from unsay.llm.gateway import explain
 REQUEST = httpx.Request("POST", "http://localhost/v1/chat/completions")
 
 
-def replied(status: int, message: str = "boom", code: str | None = None) -> openai.APIStatusError:
+def reply_error(
+    status: int, message: str = "boom", code: str | None = None
+) -> openai.APIStatusError:
     """The error that the OpenAI client raises for a response, by its own rules."""
     body = {"error": {"message": message, "type": "x", "param": None, "code": code}}
     response = httpx.Response(status, json=body, request=REQUEST)
@@ -67,20 +69,20 @@ class BrokenPipeAtProviderError(TransportError, OSError):
 
 
 @pytest.mark.parametrize(
-    ("error", "explained"),
+    ("error", "error_type"),
     [
-        pytest.param(replied(400), ModelRefusedError, id="400"),
-        pytest.param(replied(401), ModelRefusedError, id="401"),
-        pytest.param(replied(403), ModelRefusedError, id="403"),
-        pytest.param(replied(404), ModelRefusedError, id="404"),
-        pytest.param(replied(413), ModelRefusedError, id="413"),
-        pytest.param(replied(422), ModelRefusedError, id="422"),
-        pytest.param(replied(408), ModelUnavailableError, id="408"),
-        pytest.param(replied(409), ModelUnavailableError, id="409"),
-        pytest.param(replied(429), ModelUnavailableError, id="429"),
-        pytest.param(replied(500), ModelUnavailableError, id="500"),
-        pytest.param(replied(503), ModelUnavailableError, id="503"),
-        pytest.param(replied(599), ModelUnavailableError, id="599"),
+        pytest.param(reply_error(400), ModelRefusedError, id="400"),
+        pytest.param(reply_error(401), ModelRefusedError, id="401"),
+        pytest.param(reply_error(403), ModelRefusedError, id="403"),
+        pytest.param(reply_error(404), ModelRefusedError, id="404"),
+        pytest.param(reply_error(413), ModelRefusedError, id="413"),
+        pytest.param(reply_error(422), ModelRefusedError, id="422"),
+        pytest.param(reply_error(408), ModelUnavailableError, id="408"),
+        pytest.param(reply_error(409), ModelUnavailableError, id="409"),
+        pytest.param(reply_error(429), ModelUnavailableError, id="429"),
+        pytest.param(reply_error(500), ModelUnavailableError, id="500"),
+        pytest.param(reply_error(503), ModelUnavailableError, id="503"),
+        pytest.param(reply_error(599), ModelUnavailableError, id="599"),
         pytest.param(OverloadedError(), ModelUnavailableError, id="another provider's 529"),
         pytest.param(ClientError(429), ModelUnavailableError, id="Bedrock's throttle"),
         pytest.param(ClientError(403), ModelRefusedError, id="Bedrock's refusal"),
@@ -109,7 +111,9 @@ class BrokenPipeAtProviderError(TransportError, OSError):
         pytest.param(BrokenPipeAtProviderError("no"), ModelUnavailableError, id="another client's"),
         pytest.param(JSONDecodeError("no", "{", 1), ModelReplyError, id="broken JSON"),
         pytest.param(
-            replied(400, "too long", "context_length_exceeded"), ContextOverflowError, id="overflow"
+            reply_error(400, "too long", "context_length_exceeded"),
+            ContextOverflowError,
+            id="overflow",
         ),
         pytest.param(
             OpenAIContextOverflowError(
@@ -127,12 +131,12 @@ class BrokenPipeAtProviderError(TransportError, OSError):
         ),
     ],
 )
-def test_a_failure_has_its_error(error: Exception, explained: type[UnsayError]) -> None:
+def test_a_failure_has_its_error(error: Exception, error_type: type[UnsayError]) -> None:
     """Each failure of a model says who must act, and what happened."""
-    found = explain(error)
+    explanation = explain(error)
 
-    assert explained is type(found)
-    assert type(error).__name__ in str(found)
+    assert error_type is type(explanation)
+    assert type(error).__name__ in str(explanation)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +156,10 @@ def test_a_bug_stays_itself(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "text"),
     [
-        pytest.param(replied(429), "The model's server failed or limits its calls", id="429"),
-        pytest.param(replied(500), "The model's server failed or limits its calls", id="500"),
+        pytest.param(reply_error(429), "The model's server failed or limits its calls", id="429"),
+        pytest.param(reply_error(500), "The model's server failed or limits its calls", id="500"),
         pytest.param(TimeoutError("late"), "The model did not answer in time", id="timeout"),
         pytest.param(
             openai.APITimeoutError(REQUEST), "did not answer in time", id="client timeout"
@@ -164,9 +168,9 @@ def test_a_bug_stays_itself(error: Exception) -> None:
         pytest.param(ConnectionError("no"), "could not be reached", id="no connection"),
     ],
 )
-def test_an_unavailable_model_says_why(error: Exception, words: str) -> None:
+def test_an_unavailable_model_says_why(error: Exception, text: str) -> None:
     """A server that was reached is not one that could not be reached."""
-    assert words in str(explain(error))
+    assert text in str(explain(error))
 
 
 @pytest.mark.parametrize(
@@ -182,11 +186,11 @@ def test_messages_that_a_client_cannot_send_are_not_the_servers_fault(message: A
     """The advice is about the message, not about the address of the server."""
     anthropic = pytest.importorskip("langchain_anthropic")
     model = anthropic.ChatAnthropic(model="m", api_key="k", base_url="http://127.0.0.1:9")
-    with pytest.raises((ValueError, KeyError)) as raised:
+    with pytest.raises((ValueError, KeyError)) as error_info:
         model.invoke([message])
-    found = explain(raised.value)
-    assert isinstance(found, ModelRefusedError)
-    assert "Remove what it names" in str(found)
+    explanation = explain(error_info.value)
+    assert isinstance(explanation, ModelRefusedError)
+    assert "Remove what it names" in str(explanation)
 
 
 def test_our_own_errors_stay_themselves() -> None:
@@ -205,39 +209,39 @@ class BillingError(Exception):
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(replied(429, "Check your plan.", "insufficient_quota"), id="OpenAI"),
-        pytest.param(replied(400, "Your credit balance is too low"), id="Anthropic"),
+        pytest.param(reply_error(429, "Check your plan.", "insufficient_quota"), id="OpenAI"),
+        pytest.param(reply_error(400, "Your credit balance is too low"), id="Anthropic"),
         pytest.param(BillingError("Insufficient Balance"), id="402"),
     ],
 )
 def test_an_exhausted_quota_is_called_by_its_name(error: Exception) -> None:
     """Waiting does not help, while a fallback model may; the error says what does."""
-    found = explain(error)
-    assert isinstance(found, ModelUnavailableError)
-    assert "quota of the model's provider is exhausted" in str(found)
-    assert "Waiting does not help" in str(found)
-    assert (getattr(error, "code", None) or "") in str(found)
+    explanation = explain(error)
+    assert isinstance(explanation, ModelUnavailableError)
+    assert "quota of the model's provider is exhausted" in str(explanation)
+    assert "Waiting does not help" in str(explanation)
+    assert (getattr(error, "code", None) or "") in str(explanation)
 
 
 def test_a_long_text_is_shortened() -> None:
     """A server that sends pages of HTML does not fill the screen."""
-    found = explain(replied(502, "<html>" * 1000))
+    explanation = explain(reply_error(502, "<html>" * 1000))
 
-    assert len(str(found)) < 800
+    assert len(str(explanation)) < 800
 
 
 @pytest.mark.parametrize("code", sorted(OVERFLOW_CODES))
 def test_a_code_tells_an_overflow(code: str) -> None:
     """The code is enough, for any message."""
-    assert is_context_overflow(replied(400, "no", code))
+    assert is_context_overflow(reply_error(400, "no", code))
 
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize("status", [400, 413, 422])
-@pytest.mark.parametrize("words", OVERFLOW_WORDS)
-def test_words_tell_an_overflow_of_servers_without_codes(words: str, status: int) -> None:
+@pytest.mark.parametrize("text", OVERFLOW_WORDS)
+def test_words_tell_an_overflow_of_servers_without_codes(text: str, status: int) -> None:
     """The words are enough where the status fits, however they are capitalized."""
-    assert is_context_overflow(replied(status, f"Error: {words.upper()} (9000 tokens)"))
+    assert is_context_overflow(reply_error(status, f"Error: {text.upper()} (9000 tokens)"))
 
 
 LM_STUDIO = (
@@ -246,42 +250,44 @@ LM_STUDIO = (
 )
 
 
-def streamed(said: str) -> openai.APIError:
+def stream_error(body: str) -> openai.APIError:
     """The error of the OpenAI client for a stream that ends in an error without a message."""
-    return openai.APIError("An error occurred during streaming", request=REQUEST, body=said)
+    return openai.APIError("An error occurred during streaming", request=REQUEST, body=body)
 
 
 @pytest.mark.parametrize(
     ("error", "overflow"),
     [
-        pytest.param(replied(400, LM_STUDIO), True, id="LM Studio"),
-        pytest.param(streamed(LM_STUDIO), True, id="LM Studio, streamed"),
+        pytest.param(reply_error(400, LM_STUDIO), True, id="LM Studio"),
+        pytest.param(stream_error(LM_STUDIO), True, id="LM Studio, streamed"),
         pytest.param(
-            replied(400, "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"),
+            reply_error(400, "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"),
             True,
             id="LM Studio, long task",
         ),
         pytest.param(
-            replied(400, "too many tokens: size limit exceeded by 11326 tokens."), True, id="Cohere"
+            reply_error(400, "too many tokens: size limit exceeded by 11326 tokens."),
+            True,
+            id="Cohere",
         ),
         pytest.param(
-            replied(
+            reply_error(
                 400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"
             ),
             True,
             id="Cohere, prompt",
         ),
         pytest.param(
-            replied(400, "too many tokens: max tokens must be less than or equal to 4096"),
+            reply_error(400, "too many tokens: max tokens must be less than or equal to 4096"),
             False,
             id="Cohere, reply",
         ),
         pytest.param(langchain.ContextOverflowError("no"), True, id="langchain's own"),
         pytest.param(ValueError("prompt is too long"), True, id="words without a status"),
-        pytest.param(replied(429, "prompt is too long"), False, id="another status"),
-        pytest.param(replied(500, "maximum context length"), False, id="a server error"),
-        pytest.param(replied(400, "too many images"), False, id="other words"),
-        pytest.param(replied(400, "no", "invalid_api_key"), False, id="another code"),
+        pytest.param(reply_error(429, "prompt is too long"), False, id="another status"),
+        pytest.param(reply_error(500, "maximum context length"), False, id="a server error"),
+        pytest.param(reply_error(400, "too many images"), False, id="other words"),
+        pytest.param(reply_error(400, "no", "invalid_api_key"), False, id="another code"),
         pytest.param(KeyboardInterrupt(), False, id="no error of a model"),
     ],
 )

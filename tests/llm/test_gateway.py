@@ -36,10 +36,14 @@ class Clock:
 
 
 def gate(
-    *, places: int = 1, waiting: int = 8, wait_seconds: float = LONG, clock: Clock | None = None
+    *,
+    place_count: int = 1,
+    waiting: int = 8,
+    wait_seconds: float = LONG,
+    clock: Clock | None = None,
 ) -> Gate:
     """A gate with one place unless a test wants more."""
-    line = WaitQueue(places=places, max_waiting=waiting)
+    line = WaitQueue(places=place_count, max_waiting=waiting)
     return Gate(line, POLICY, wait_seconds=wait_seconds, clock=clock or Clock())
 
 
@@ -51,10 +55,10 @@ def call(outcome: Any) -> Call:
             raise outcome
         return outcome
 
-    async def awaited() -> Any:
+    async def acall() -> Any:
         return blocking()
 
-    return Call(blocking=blocking, awaitable=awaited)
+    return Call(blocking=blocking, awaitable=acall)
 
 
 def run(steps: Steps[Any]) -> Any:
@@ -62,7 +66,7 @@ def run(steps: Steps[Any]) -> Any:
     return asyncio.run(adrive(steps))
 
 
-both = pytest.mark.parametrize(
+both_drivers = pytest.mark.parametrize(
     "driver", [pytest.param(drive, id="blocking"), pytest.param(run, id="event loop")]
 )
 Driver = Callable[[Steps[Any]], Any]
@@ -76,21 +80,21 @@ class Crowd:
         self.order: list[int] = []
         self._mutex = threading.Lock()
 
-    def call(self, number: int, held: threading.Event | None = None) -> Call:
-        """A call that stays until `held` is set, or for a moment."""
+    def call(self, number: int, barrier: threading.Event | None = None) -> Call:
+        """A call that stays until `barrier` is set, or for a moment."""
 
         def blocking() -> int:
             with self._inside(number):
-                if held is not None:
-                    held.wait(LONG)
+                if barrier is not None:
+                    barrier.wait(LONG)
             return number
 
-        async def awaited() -> int:
+        async def acall() -> int:
             with self._inside(number):
                 await asyncio.sleep(0)
             return number
 
-        return Call(blocking=blocking, awaitable=awaited)
+        return Call(blocking=blocking, awaitable=acall)
 
     @contextmanager
     def _inside(self, number: int) -> Iterator[None]:
@@ -112,21 +116,23 @@ def wait_until(true: Callable[[], bool]) -> None:
     raise AssertionError("it did not come to that")
 
 
-@pytest.mark.parametrize("places", [1, 3])
-def test_threads_never_stand_inside_in_greater_number(places: int) -> None:
+@pytest.mark.parametrize("place_count", [1, 3])
+def test_threads_never_stand_inside_in_greater_number(place_count: int) -> None:
     """Twenty come at once; all are served."""
-    door, crowd = gate(places=places, waiting=20), Crowd()
+    door = gate(place_count=place_count, waiting=20)
+    crowd = Crowd()
     with ThreadPoolExecutor(20) as pool:
-        served = list(pool.map(lambda n: drive(door.through({"m": crowd.call(n)})), range(20)))
+        numbers = list(pool.map(lambda n: drive(door.through({"m": crowd.call(n)})), range(20)))
 
-    assert (list(range(20)), True) == (served, crowd.most <= places)
-    assert WaitQueue(places=places, max_waiting=20) == door.queue
+    assert (list(range(20)), True) == (numbers, crowd.most <= place_count)
+    assert WaitQueue(places=place_count, max_waiting=20) == door.queue
 
 
-@pytest.mark.parametrize("places", [1, 3])
-def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
+@pytest.mark.parametrize("place_count", [1, 3])
+def test_tasks_never_stand_inside_in_greater_number(place_count: int) -> None:
     """On one event loop, in the order of coming."""
-    door, crowd = gate(places=places, waiting=20), Crowd()
+    door = gate(place_count=place_count, waiting=20)
+    crowd = Crowd()
 
     async def main() -> list[int]:
         return await asyncio.gather(
@@ -134,25 +140,30 @@ def test_tasks_never_stand_inside_in_greater_number(places: int) -> None:
         )
 
     assert list(range(20)) == asyncio.run(main())
-    assert (list(range(20)), places) == (crowd.order, crowd.most)
-    assert WaitQueue(places=places, max_waiting=20) == door.queue
+    assert (list(range(20)), place_count) == (crowd.order, crowd.most)
+    assert WaitQueue(places=place_count, max_waiting=20) == door.queue
 
 
 def test_threads_go_in_in_the_order_of_coming() -> None:
     """The caller that has waited longest is next."""
-    door, crowd, held = gate(waiting=5), Crowd(), threading.Event()
+    door = gate(waiting=5)
+    crowd = Crowd()
+    barrier = threading.Event()
     with ThreadPoolExecutor(6) as pool:
         for number in range(6):
-            pool.submit(drive, door.through({"m": crowd.call(number, held)}))
+            pool.submit(drive, door.through({"m": crowd.call(number, barrier)}))
             wait_until(lambda number=number: len(door.queue.waiting) == number)
-        held.set()
+        barrier.set()
 
     assert list(range(6)) == crowd.order
 
 
 def test_threads_and_an_event_loop_share_a_gate() -> None:
     """A task waits for a thread without stopping its loop."""
-    door, crowd, held, ticks = gate(), Crowd(), threading.Event(), list[int]()
+    door = gate()
+    crowd = Crowd()
+    barrier = threading.Event()
+    ticks = list[int]()
 
     async def main() -> int:
         task = asyncio.create_task(adrive(door.through({"m": crowd.call(2)})))
@@ -160,18 +171,18 @@ def test_threads_and_an_event_loop_share_a_gate() -> None:
             await asyncio.sleep(0)
             ticks.append(tick)
         assert 1 == len(door.queue.waiting)
-        held.set()
+        barrier.set()
         return await task
 
     with ThreadPoolExecutor(1) as pool:
-        first: Future[Any] = pool.submit(drive, door.through({"m": crowd.call(1, held)}))
+        first: Future[Any] = pool.submit(drive, door.through({"m": crowd.call(1, barrier)}))
         wait_until(lambda: bool(door.queue.running))
         assert 2 == asyncio.run(main())
         assert 1 == first.result()
     assert [0, 1, 2, 3, 4] == ticks
 
 
-@both
+@both_drivers
 def test_a_full_queue_refuses(driver: Driver) -> None:
     """At once, with the numbers and what may be done."""
     door = gate(waiting=0)
@@ -186,7 +197,7 @@ def test_a_full_queue_refuses(driver: Driver) -> None:
     assert 3 == driver(door.through({"m": call(3)}))
 
 
-@both
+@both_drivers
 def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
     """And leaves no place behind in the line."""
     door = gate(wait_seconds=SHORT)
@@ -202,7 +213,8 @@ def test_who_waited_long_enough_is_refused(driver: Driver) -> None:
 
 def test_a_task_that_is_cancelled_leaves_the_queue() -> None:
     """Whether it waited or was inside; the next one goes in."""
-    door, crowd = gate(), Crowd()
+    door = gate()
+    crowd = Crowd()
 
     async def main() -> int:
         async def for_ever() -> None:
@@ -226,28 +238,29 @@ def test_a_task_that_is_cancelled_leaves_the_queue() -> None:
     assert ([3], WaitQueue(places=1, max_waiting=8)) == (crowd.order, door.queue)
 
 
-@both
+@both_drivers
 def test_a_model_that_is_down_is_followed_by_its_fallback(driver: Driver) -> None:
     """Each time, until its circuit opens; then it is not asked at all."""
-    door, asked = gate(), list[int]()
+    door = gate()
+    numbers_asked = list[int]()
 
     def down(number: int) -> Call:
         def blocking() -> Any:
-            asked.append(number)
+            numbers_asked.append(number)
             raise DOWN
 
-        async def awaited() -> Any:
+        async def acall() -> Any:
             return blocking()
 
-        return Call(blocking=blocking, awaitable=awaited)
+        return Call(blocking=blocking, awaitable=acall)
 
-    said = [driver(door.through({"m": down(n), "f": call("well")})) for n in range(4)]
+    answers = [driver(door.through({"m": down(n), "f": call("well")})) for n in range(4)]
 
-    assert (["well"] * 4, [0, 1]) == (said, asked)
+    assert (["well"] * 4, [0, 1]) == (answers, numbers_asked)
     assert ["open", "closed"] == [door.circuit(name).state(0.0) for name in ("m", "f")]
 
 
-@both
+@both_drivers
 def test_where_nobody_answers_the_last_failure_is_told(driver: Driver) -> None:
     """Then that all circuits are open."""
     door = gate()
@@ -259,7 +272,7 @@ def test_where_nobody_answers_the_last_failure_is_told(driver: Driver) -> None:
         driver(door.through({"m": call("never"), "f": call("never")}))
 
 
-@both
+@both_drivers
 @pytest.mark.parametrize(
     "error",
     [
@@ -277,11 +290,11 @@ def test_what_is_not_the_servers_fault_opens_nothing(driver: Driver, error: Exce
     assert "closed" == door.circuit("m").state(0.0)
 
 
-@both
+@both_drivers
 def test_after_its_time_a_model_is_tried_again(driver: Driver) -> None:
     """One probe; when it answers, everybody is let through."""
     clock = Clock()
-    door = gate(places=4, clock=clock)
+    door = gate(place_count=4, clock=clock)
     for _ in range(2):
         with pytest.raises(ConnectionError):
             driver(door.through({"m": call(DOWN)}))
@@ -296,7 +309,7 @@ def test_after_its_time_a_model_is_tried_again(driver: Driver) -> None:
     assert "well" == driver(door.through({"m": call("well")}))
 
 
-@both
+@both_drivers
 def test_a_refused_request_shows_that_the_server_is_there(driver: Driver) -> None:
     """A probe that the server answers with a refusal closes the circuit."""
     clock = Clock()
@@ -347,11 +360,11 @@ def test_the_settings_make_the_gate() -> None:
 
 def test_a_pause_blocks_no_event_loop() -> None:
     """Others go on while it waits."""
-    seen: list[str] = []
+    events: list[str] = []
 
     def steps() -> Steps[None]:
         yield from pause(20)
-        seen.append("waited")
+        events.append("waited")
 
     async def main() -> None:
         guard = BlockBuster()
@@ -359,7 +372,7 @@ def test_a_pause_blocks_no_event_loop() -> None:
         try:
             waiting = asyncio.create_task(adrive(steps()))
             await asyncio.sleep(0)
-            seen.append("meanwhile")
+            events.append("meanwhile")
             await waiting
         finally:
             guard.deactivate()
@@ -367,4 +380,4 @@ def test_a_pause_blocks_no_event_loop() -> None:
     asyncio.run(main())
     drive(steps())
 
-    assert ["meanwhile", "waited", "waited"] == seen
+    assert ["meanwhile", "waited", "waited"] == events

@@ -24,13 +24,13 @@ SCHEMA = {"title": "verdict", "type": "object", "properties": {"score": {"type":
 ASKED = [HumanMessage("How warm is it?", id="q")]
 
 
-def said(words: str, *, name: str, tokens: int | None = None, model: str = "small-2") -> AIMessage:
+def answer(text: str, *, name: str, tokens: int | None = None, model: str = "small-2") -> AIMessage:
     """A reply that may tell what it cost."""
-    used = {"input_tokens": tokens or 0, "output_tokens": 5, "total_tokens": (tokens or 0) + 5}
+    usage = {"input_tokens": tokens or 0, "output_tokens": 5, "total_tokens": (tokens or 0) + 5}
     return AIMessage(
-        words,
+        text,
         id=name,
-        usage_metadata=None if tokens is None else used,
+        usage_metadata=None if tokens is None else usage,
         response_metadata={"model_name": model},
     )
 
@@ -67,18 +67,20 @@ def test_a_model_is_found_in_what_is_around_it(
     assert not is_graph(runnable)
 
 
-@pytest.mark.parametrize("made", [agent(), agent().with_config(tags=["x"])], ids=["graph", "bound"])
-def test_a_graph_is_no_single_call(made: Runnable[Any, Any]) -> None:
+@pytest.mark.parametrize(
+    "runnable", [agent(), agent().with_config(tags=["x"])], ids=["graph", "bound"]
+)
+def test_a_graph_is_no_single_call(runnable: Runnable[Any, Any]) -> None:
     """With any text around it."""
-    assert is_graph(made)
+    assert is_graph(runnable)
 
 
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
-        pytest.param(said("21", name="a", tokens=7), Usage(input=7, output=5), id="message"),
+        pytest.param(answer("21", name="a", tokens=7), Usage(input=7, output=5), id="message"),
         pytest.param(
-            {"raw": said("21", name="a", tokens=7), "parsed": None},
+            {"raw": answer("21", name="a", tokens=7), "parsed": None},
             Usage(input=7, output=5),
             id="raw",
         ),
@@ -86,15 +88,15 @@ def test_a_graph_is_no_single_call(made: Runnable[Any, Any]) -> None:
             {
                 "messages": [
                     *ASKED,
-                    said("", name="a", tokens=7),
+                    answer("", name="a", tokens=7),
                     ToolMessage("21", tool_call_id="c"),
-                    said("21", name="b", tokens=20),
+                    answer("21", name="b", tokens=20),
                 ]
             },
             Usage(input=27, output=10),
             id="agent",
         ),
-        pytest.param(said("21 degrees", name="a"), Usage(input=9, output=8), id="no report"),
+        pytest.param(answer("21 degrees", name="a"), Usage(input=9, output=8), id="no report"),
         pytest.param("21 degrees", Usage(input=9, output=8), id="text"),
         pytest.param(0.9, Usage(input=9), id="number"),
     ],
@@ -106,18 +108,18 @@ def test_a_reply_tells_what_it_cost(reply: Any, expected: Usage) -> None:
 
 def test_what_was_sent_is_not_paid_for_again() -> None:
     """An agent gives the messages back that it was sent."""
-    earlier = said("Hello.", name="a", tokens=7)
-    reply = {"messages": [earlier, *ASKED, said("21", name="b", tokens=20)]}
+    earlier = answer("Hello.", name="a", tokens=7)
+    reply = {"messages": [earlier, *ASKED, answer("21", name="b", tokens=20)]}
 
-    found = replies_in(reply, {"messages": [earlier, *ASKED]})
+    replies = replies_in(reply, {"messages": [earlier, *ASKED]})
 
-    assert (["b"], "small-2") == ([each.id for each in found], answered_by(found))
+    assert (["b"], "small-2") == ([item.id for item in replies], answered_by(replies))
 
 
 def test_a_prompt_is_counted_in_every_form() -> None:
     """A list, a state, a text."""
-    words = "How warm is it?"
-    counts = {prompt_tokens(each) for each in (ASKED, {"messages": ASKED}, words)}
+    question = "How warm is it?"
+    counts = {prompt_tokens(item) for item in (ASKED, {"messages": ASKED}, question)}
     assert 1 == len(counts)
     assert counts.pop() > 4
 
@@ -125,21 +127,22 @@ def test_a_prompt_is_counted_in_every_form() -> None:
 TALLIES = st.dictionaries(
     st.sampled_from(["judge", "summary", "title"]),
     st.builds(
-        lambda used, out, micros: tally_of(
-            Usage(input=used, output=out), Amount(tokens=used + out, micros=micros)
+        lambda input_tokens, output_tokens, micros: tally_of(
+            Usage(input=input_tokens, output=output_tokens),
+            Amount(tokens=input_tokens + output_tokens, micros=micros),
         ),
         *[st.integers(0, 10**9)] * 3,
     ),
 )
 
 
-@given(one=TALLIES, other=TALLIES, third=TALLIES)
+@given(one=TALLIES, second=TALLIES, third=TALLIES)
 def test_tallies_add_up_in_any_order(
-    one: dict[str, Tally], other: dict[str, Tally], third: dict[str, Tally]
+    one: dict[str, Tally], second: dict[str, Tally], third: dict[str, Tally]
 ) -> None:
     """And an empty value gives nothing."""
-    assert merged(merged(one, other), third) == merged(one, merged(third, other))
+    assert merged(merged(one, second), third) == merged(one, merged(third, second))
     assert one == merged({}, one) == merged(one, {})
     assert all(
-        each["input"] + each["output"] == each["total"] for each in merged(one, other).values()
+        item["input"] + item["output"] == item["total"] for item in merged(one, second).values()
     )

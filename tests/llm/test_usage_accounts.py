@@ -21,12 +21,12 @@ from unsay.settings.settings import load_settings
 from unsay.tokens.pricing import Amount
 
 PLACE = AccountKey(task_id="t")
-both = pytest.mark.parametrize(
+both_drivers = pytest.mark.parametrize(
     "driver", [drive, lambda steps: asyncio.run(adrive(steps))], ids=["blocking", "event loop"]
 )
 
 
-def made() -> Accounts:
+def new_accounts() -> Accounts:
     """Books of a graph with the default settings."""
     return Accounts(load_settings())
 
@@ -38,28 +38,31 @@ def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
     return (yield from account.read())["session"]["tokens"]
 
 
-@both
+@both_drivers
 def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) -> None:
     """The oldest count as spent; nothing is forgotten."""
-    store, book = InMemoryStore(), new_usage_account()
+    store = InMemoryStore()
+    book = new_usage_account()
     for number in range(HOLDS + 4):
         book = hold(book, Amount(tokens=10), key=f"{number}", place=PLACE)
 
     def steps() -> Steps[None]:
         yield from save_usage_account(store, "a", book)
-        yield from spend(made(), store, "a", 1)
+        yield from spend(new_accounts(), store, "a", 1)
 
     driver(steps())
 
-    kept = drive(load_usage_account(store, "a"))
-    assert [f"{number}" for number in range(4, HOLDS + 4)] == [e["key"] for e in kept["holds"]]
-    assert 41 == kept["session"]["tokens"]
+    account = drive(load_usage_account(store, "a"))
+    assert [f"{number}" for number in range(4, HOLDS + 4)] == [e["key"] for e in account["holds"]]
+    assert 41 == account["session"]["tokens"]
 
 
-@both
+@both_drivers
 def test_a_usage_account_is_read_again_by_a_later_process(driver: Callable[[Any], Any]) -> None:
     """In between another process may have written it."""
-    store, ours, theirs = InMemoryStore(), made(), made()
+    store = InMemoryStore()
+    ours = new_accounts()
+    theirs = new_accounts()
 
     def steps() -> Steps[list[int]]:
         first = yield from spend(ours, store, "a", 1)
@@ -71,39 +74,42 @@ def test_a_usage_account_is_read_again_by_a_later_process(driver: Callable[[Any]
 
 def test_without_a_store_the_newest_threads_are_remembered() -> None:
     """As many as there is room for."""
-    books = made()
+    books = new_accounts()
     for number in range(WITHOUT_STORE + 1):
         drive(spend(books, None, f"{number}", 1))
 
-    assert [3, 2] == [drive(spend(books, None, each, 2)) for each in (f"{WITHOUT_STORE}", "0")]
+    assert [3, 2] == [
+        drive(spend(books, None, thread_id, 2)) for thread_id in (f"{WITHOUT_STORE}", "0")
+    ]
 
 
 async def test_changes_are_kept_one_after_the_other() -> None:
     """However long a store takes for each, the last one that is written is the newest."""
-    written: list[int] = []
+    totals: list[int] = []
 
     class Slow(InMemoryStore):
         async def abatch(self, ops: Any) -> Any:
             ops = list(ops)
-            for each in ops:
-                value = getattr(each, "value", None)
+            for operation in ops:
+                value = getattr(operation, "value", None)
                 if value is not None:
-                    for _ in range(20 - 2 * len(written)):
+                    for _ in range(20 - 2 * len(totals)):
                         await asyncio.sleep(0)
-                    written.append(value["session"]["tokens"])
+                    totals.append(value["session"]["tokens"])
             return await super().abatch(ops)
 
-    books, store = made(), Slow()
+    books = new_accounts()
+    store = Slow()
     await asyncio.gather(*(adrive(spend(books, store, "a", 1 + n)) for n in range(5)))
 
-    assert sorted(written) == written
-    assert [15] == written[-1:]
+    assert sorted(totals) == totals
+    assert [15] == totals[-1:]
 
 
 async def test_a_change_that_is_broken_off_is_none() -> None:
     """The next one starts from what was kept."""
     store = InMemoryStore()
-    books = made()
+    books = new_accounts()
 
     async def for_ever() -> None:
         await asyncio.Event().wait()
@@ -124,10 +130,10 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
 
 def test_without_a_store_the_least_recently_used_account_goes_first() -> None:
     """An account that was opened again outlives those that were opened before that."""
-    accounts = made()
+    accounts = new_accounts()
     for number in range(WITHOUT_STORE):
         drive(spend(accounts, None, f"{number}", 1))
     drive(spend(accounts, None, "0", 1))
     drive(spend(accounts, None, "new", 1))
 
-    assert [3, 2] == [drive(spend(accounts, None, each, 2)) for each in ("0", "1")]
+    assert [3, 2] == [drive(spend(accounts, None, thread_id, 2)) for thread_id in ("0", "1")]

@@ -98,18 +98,18 @@ def test_other_words_go_to_the_model(text: str) -> None:
 @given(st.text())
 def test_any_text_is_a_command_or_a_question(text: str) -> None:
     """Nothing but a slash and a known verb is ever taken for an order."""
-    found = parse_command(f"/{text}")
+    order = parse_command(f"/{text}")
 
-    if found is not None and found["verb"] in {*VERBS, *NOT_IN_GRAPH}:
-        assert VERBS.get(found["verb"], True) or not found["argument"]
-        names = (found["verb"], *(a for a, name in ALIASES.items() if name == found["verb"]))
+    if order is not None and order["verb"] in {*VERBS, *NOT_IN_GRAPH}:
+        assert VERBS.get(order["verb"], True) or not order["argument"]
+        names = (order["verb"], *(a for a, name in ALIASES.items() if name == order["verb"]))
         assert unicodedata.normalize("NFKC", text).strip().lower().startswith(names)
-        assert parse_command(f"/{found['verb']} {found['argument']}") == found
-    elif found is not None and found["verb"] == UNKNOWN:
-        assert found["argument"][1:].isalpha()
-    elif found is not None:
-        assert found["verb"] in (SUGGEST, ALONE, REFUSE)
-        assert found["argument"].split()[0][1:] in {*VERBS, *NOT_IN_GRAPH}
+        assert parse_command(f"/{order['verb']} {order['argument']}") == order
+    elif order is not None and order["verb"] == UNKNOWN:
+        assert order["argument"][1:].isalpha()
+    elif order is not None:
+        assert order["verb"] in (SUGGEST, ALONE, REFUSE)
+        assert order["argument"].split()[0][1:] in {*VERBS, *NOT_IN_GRAPH}
 
 
 def exchange(index: int, score: float | None = None) -> list[AnyMessage]:

@@ -42,7 +42,7 @@ class Machine:
         """Return the last statement's rows over a separate connection."""
         psycopg = import_module("psycopg")
         with psycopg.connect(self.url(name), autocommit=True) as connection:
-            cursors = [connection.execute(each) for each in statements]
+            cursors = [connection.execute(statement) for statement in statements]
             return list(cursors[-1].fetchall()) if cursors[-1].description else []
 
     @contextmanager
@@ -100,12 +100,12 @@ def machine() -> Iterator[Machine]:
 
 def name_of(url: str) -> str:
     """A database's name."""
-    place, _, _ = url.partition("?")
-    return place.rpartition("/")[2]
+    address, _, _ = url.partition("?")
+    return address.rpartition("/")[2]
 
 
 @pytest.fixture
 def url(machine: Machine) -> Iterator[str]:
     """A database with no rows in it."""
-    with machine.database() as place:
-        yield place
+    with machine.database() as database_url:
+        yield database_url

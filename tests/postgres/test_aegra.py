@@ -58,10 +58,10 @@ OTHERWISE = {
 def aegra_python() -> str:
     """An interpreter that has Aegra and what the graph imports."""
     check = [PYTHON, "-c", "import aegra_api, uvicorn, unsay.graph.app"]
-    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        why = done.stderr.strip().rpartition("\n")[2]
-        pytest.skip(f"Aegra is not installed for {PYTHON!r} ({why}): set AEGRA_PYTHON")
+    process = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
+    if process.returncode:
+        reason = process.stderr.strip().rpartition("\n")[2]
+        pytest.skip(f"Aegra is not installed for {PYTHON!r} ({reason}): set AEGRA_PYTHON")
     return PYTHON
 
 
@@ -86,8 +86,8 @@ class OnAegra(Thread):
     async def run(self, value: Any = None, **options: Any) -> dict[str, Any]:
         """The state after a run; one without input names the checkpoint that it resumes from."""
         if value is None and "command" not in options:
-            found = await self.client.threads.get_state(self.thread_id)
-            options["checkpoint"] = found["checkpoint"]
+            state = await self.client.threads.get_state(self.thread_id)
+            options["checkpoint"] = state["checkpoint"]
         return await super().run(value, **options)
 
 
@@ -101,10 +101,10 @@ async def thread(client: LangGraphClient) -> Thread:  # noqa: F811 - the fixture
 def _stored_outside(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the graph stored is looked for where it lies."""
 
-    async def stored(_: Thread, *place: str, **options: Any) -> list[Any]:
-        return [each.dict() for each in store.search(place, limit=1_000, **options)]
+    async def search_store(_: Thread, *namespace: str, **options: Any) -> list[Any]:
+        return [item.dict() for item in store.search(namespace, limit=1_000, **options)]
 
-    monkeypatch.setattr(test_langgraph_dev, "stored", stored)
+    monkeypatch.setattr(test_langgraph_dev, "search_store", search_store)
 
 
 @pytest.fixture(scope="module")
@@ -118,19 +118,19 @@ def server_url(
     config = json.loads((ROOT / "langgraph.json").read_text())
     del config["http"]  # of LangGraph's own servers: Aegra gives such an app no store
     graphs = {name: str(ROOT / path) for name, path in config["graphs"].items()}
-    written = server_log.with_name("aegra.json")
-    written.write_text(json.dumps({**config, "dependencies": [str(ROOT)], "graphs": graphs}))
+    config_file = server_log.with_name("aegra.json")
+    config_file.write_text(json.dumps({**config, "dependencies": [str(ROOT)], "graphs": graphs}))
     port = free_port()
     command = [aegra_python, "-m", "uvicorn", "aegra_api.main:app"]
     environment = server_environment(
         llmock_server,
-        AEGRA_CONFIG=str(written),
+        AEGRA_CONFIG=str(config_file),
         DATABASE_URL=aegra_database,
         PYTHONPATH=str(ROOT),
     )
     url = f"http://127.0.0.1:{port}"
-    place = ["--host", "127.0.0.1", "--port", str(port)]
-    with running([*command, *place], environment, server_log, ready=f"{url}/health"):
+    address = ["--host", "127.0.0.1", "--port", str(port)]
+    with running([*command, *address], environment, server_log, ready=f"{url}/health"):
         yield url
 
 
@@ -150,20 +150,20 @@ async def test_an_ended_thread_is_refused(
     """A line in the catalogue ends a thread here too, and the transcript stays as it was."""
     llmock.add(answers(GOOD), grades(0.9))
     await thread.say(QUESTION)
-    now = "2026-01-01T00:00:00.000+00:00"
-    line = {"title": "Spiders", "turns": 1, "created_at": now, "updated_at": now}
-    ended = {**line, "status": "ended", "ended_at": now, "labels": {}}
-    store.put(("unsay", "threads"), thread.thread_id, ended)
-    refused = await thread.say(OTHER, raise_error=False)
+    moment = "2026-01-01T00:00:00.000+00:00"
+    line = {"title": "Spiders", "turns": 1, "created_at": moment, "updated_at": moment}
+    entry = {**line, "status": "ended", "ended_at": moment, "labels": {}}
+    store.put(("unsay", "threads"), thread.thread_id, entry)
+    state = await thread.say(OTHER, raise_error=False)
 
-    assert "was ended" in refused["__error__"]["message"]
+    assert "was ended" in state["__error__"]["message"]
     assert TURN == transcript(await thread.state())[:2]
 
 
 globals().update(
     {
-        f"{name}__on_aegra": each
-        for name, each in vars(test_langgraph_dev).items()
-        if name.startswith("test_") and callable(each) and name not in OTHERWISE
+        f"{name}__on_aegra": value
+        for name, value in vars(test_langgraph_dev).items()
+        if name.startswith("test_") and callable(value) and name not in OTHERWISE
     }
 )

@@ -34,7 +34,7 @@ def test_no_turn_is_lost_to_a_clock(tmp_path: Path, *, kind: str, around: bool) 
                 assert expected == speeches(graph.get_state(CONFIG))
         if not around:
             with computer(0):
-                earlier = [each for each in graph.get_state_history(CONFIG) if not each.next][-1]
+                earlier = [state for state in graph.get_state_history(CONFIG) if not state.next][-1]
                 graph.invoke(question_input("Question"), earlier.config)
                 assert [*speeches(earlier), "Question"] == speeches(graph.get_state(CONFIG))
                 of_newest(list(graph.get_state_history(CONFIG)))

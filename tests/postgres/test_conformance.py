@@ -27,6 +27,6 @@ pytestmark = pytest.mark.full
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     """A Postgres database of unsay."""
-    opened = open_database(url)
-    yield opened
-    opened.close()
+    postgres_database = open_database(url)
+    yield postgres_database
+    postgres_database.close()

@@ -24,7 +24,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def place(tmp_path: Path, url: str) -> Path:
+def folder(tmp_path: Path, url: str) -> Path:
     """A folder that knows the way to the database."""
     (tmp_path / "url").write_text(url)
     return tmp_path

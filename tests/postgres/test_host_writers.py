@@ -24,10 +24,10 @@ def tmp_path(tmp_path: Path, url: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", ["invoke", "stream"])
-def test_all_parallel_turns_land(tmp_path: Path, kind: str, way: str) -> None:
+@pytest.mark.parametrize("form", ["invoke", "stream"])
+def test_all_parallel_turns_land(tmp_path: Path, kind: str, form: str) -> None:
     """See `tests/hosts/test_writers.py`."""
-    test_writers.test_all_parallel_turns_land(tmp_path, kind, way)
+    test_writers.test_all_parallel_turns_land(tmp_path, kind, form)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,30 +74,30 @@ def test_two_hundred_rounds_of_six_writers(start: Starts, tmp_path: Path, kind: 
 
 
 @test_writers.linux
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_killed_writer_keeps_nobody_out(
     start: Starts,  # noqa: F811
     tmp_path: Path,
     kind: str,
-    way: str,
+    form: str,
 ) -> None:
     """See `tests/hosts/test_writers.py`."""
-    test_writers.test_a_killed_writer_keeps_nobody_out(start, tmp_path, kind, way)
+    test_writers.test_a_killed_writer_keeps_nobody_out(start, tmp_path, kind, form)
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke"])
+@pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 def test_a_frozen_writer_commits_nothing(
     start: Starts,  # noqa: F811
     tmp_path: Path,
-    way: str,
+    form: str,
 ) -> None:
     """See `tests/hosts/test_writers.py`; over our saver a suspended process keeps its leases."""
-    test_writers.test_a_frozen_writer_commits_nothing(start, tmp_path, "postgres", way)
+    test_writers.test_a_frozen_writer_commits_nothing(start, tmp_path, "postgres", form)
 
 
 @pytest.mark.parametrize(
-    ("way", "wait_at"),
+    ("form", "wait_at"),
     [
         ("invoke", "question"),
         ("invoke", "answer"),
@@ -108,10 +108,10 @@ def test_a_frozen_writer_commits_nothing(
 def test_a_late_commit_takes_nothing_from_the_other(
     start: Starts,  # noqa: F811
     tmp_path: Path,
-    way: str,
+    form: str,
     wait_at: str,
 ) -> None:
     """See `tests/hosts/test_writers.py`."""
     test_writers.test_a_late_commit_takes_nothing_from_the_other(
-        start, tmp_path, "postgres", way, wait_at
+        start, tmp_path, "postgres", form, wait_at
     )

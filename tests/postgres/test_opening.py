@@ -96,7 +96,7 @@ def test_processes_that_begin_at_once_make_them_once(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("address", "problem"),
     [
         pytest.param(
             "guest:wrong-word@/ready", "check the user and the password", id="wrong password"
@@ -106,19 +106,21 @@ def test_processes_that_begin_at_once_make_them_once(machine: Machine) -> None:
         pytest.param("postgres:wrong-word@/nowhere", "CREATE DATABASE", id="no such database"),
     ],
 )
-def test_a_refusal_says_what_to_do(machine: Machine, guest: str, where: str, said: str) -> None:
+def test_a_refusal_says_what_to_do(
+    machine: Machine, guest: str, address: str, problem: str
+) -> None:
     """Each has its advice, and neither message nor cause holds the password."""
     del guest
-    with pytest.raises(StorageError, match=said) as raised:
-        open_database(f"postgresql://{where}?host={machine.folder}")
+    with pytest.raises(StorageError, match=problem) as error_info:
+        open_database(f"postgresql://{address}?host={machine.folder}")
 
-    assert "wrong-word" not in str(raised.value)
-    assert raised.value.__cause__ is None
-    assert raised.value.__context__ is None
+    assert "wrong-word" not in str(error_info.value)
+    assert error_info.value.__cause__ is None
+    assert error_info.value.__context__ is None
 
 
 @pytest.mark.parametrize(
-    ("url", "kind", "said"),
+    ("url", "kind", "problem"),
     [
         pytest.param(
             "postgresql://u:wrong-word@127.0.0.1:1/db",
@@ -146,13 +148,13 @@ def test_a_refusal_says_what_to_do(machine: Machine, guest: str, where: str, sai
         ),
     ],
 )
-def test_a_bad_url_is_refused(url: str, kind: type[Exception], said: str) -> None:
+def test_a_bad_url_is_refused(url: str, kind: type[Exception], problem: str) -> None:
     """What cannot be reached or read is named without its password."""
     pytest.importorskip("psycopg")
-    with pytest.raises(kind, match=said) as raised:
+    with pytest.raises(kind, match=problem) as error_info:
         open_database(url)
 
-    assert "word" not in str(raised.value).replace("password", "")
+    assert "word" not in str(error_info.value).replace("password", "")
 
 
 def test_the_path_shows_no_password(machine: Machine, guest: str) -> None:
@@ -161,13 +163,13 @@ def test_the_path_shows_no_password(machine: Machine, guest: str) -> None:
         f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {guest}",
         name="ready",
     )
-    opened = open_database(f"postgresql://{guest}:{PASSWORD}@/ready?host={machine.folder}")
+    database = open_database(f"postgresql://{guest}:{PASSWORD}@/ready?host={machine.folder}")
 
-    assert f"postgresql://guest@/ready?host={machine.folder}" == opened.path
-    assert PASSWORD not in repr(opened.path)
-    opened.store.put(("unsay", "branches", "t"), "a", {})
-    opened.store.delete(("unsay", "branches", "t"), "a")
-    opened.close()
+    assert f"postgresql://guest@/ready?host={machine.folder}" == database.path
+    assert PASSWORD not in repr(database.path)
+    database.store.put(("unsay", "branches", "t"), "a", {})
+    database.store.delete(("unsay", "branches", "t"), "a")
+    database.close()
 
 
 def test_a_newer_layout_is_left_alone(machine: Machine) -> None:
@@ -204,11 +206,11 @@ def test_a_database_of_one_script_is_refused(machine: Machine) -> None:
 
 def test_a_closed_database_says_so(url: str) -> None:
     """After closing nothing is stored, and the message says why."""
-    opened = open_database(url)
-    opened.close()
+    database = open_database(url)
+    database.close()
 
     with pytest.raises(InputError, match="was closed: open it again"):
-        opened.store.put(("unsay", "branches", "t"), "a", {})
+        database.store.put(("unsay", "branches", "t"), "a", {})
 
 
 def test_a_conversation_whose_database_was_closed_locks_nothing(url: str) -> None:
@@ -220,8 +222,10 @@ def test_a_conversation_whose_database_was_closed_locks_nothing(url: str) -> Non
 
     with pytest.raises(InputError, match="was closed: open it again"):
         conversation.say("And now?")
-    with Conversation.open(url, thread="t", model=ScriptedChat(default="No.")) as other:
-        assert "No." == other.say("Still?").text
+    with Conversation.open(
+        url, thread="t", model=ScriptedChat(default="No.")
+    ) as other_conversation:
+        assert "No." == other_conversation.say("Still?").text
 
 
 def test_a_database_that_is_closed_in_the_middle_of_a_turn_says_so(url: str) -> None:
@@ -235,8 +239,10 @@ def test_a_database_that_is_closed_in_the_middle_of_a_turn_says_so(url: str) -> 
     conversation = Conversation.open(database, thread="t", model=closes)
     with pytest.raises(InputError, match="was closed: open it again"):
         conversation.say("Is it late?")
-    with Conversation.open(url, thread="t", model=ScriptedChat(default="No.")) as other:
-        assert "Yes." == other.resume().text
+    with Conversation.open(
+        url, thread="t", model=ScriptedChat(default="No.")
+    ) as other_conversation:
+        assert "Yes." == other_conversation.resume().text
 
 
 def test_a_registry_over_postgres(url: str) -> None:

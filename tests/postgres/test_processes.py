@@ -23,13 +23,13 @@ WHOLE = ["human: Pay 5.", "ai: ", "tool: paid", "ai: It is paid."]
 THREADS = 50
 
 
-def pay(folder: Path, url: str, where: str, text: str) -> subprocess.CompletedProcess[str]:
+def pay(folder: Path, url: str, point: str, text: str) -> subprocess.CompletedProcess[str]:
     """A process that says a text and may be killed on the way."""
-    return run_child("tests.postgres.crash_child", str(folder), where, text, url)
+    return run_child("tests.postgres.crash_child", str(folder), point, text, url)
 
 
 @pytest.mark.parametrize(
-    ("where", "again"),
+    ("point", "second_text"),
     [
         pytest.param("model", "Pay 5.", id="before-the-model-and-said-again"),
         pytest.param("tool", "Pay 5.", id="in-the-tool-and-said-again"),
@@ -37,15 +37,15 @@ def pay(folder: Path, url: str, where: str, text: str) -> subprocess.CompletedPr
         pytest.param("judge", "", id="at-the-judge-and-resumed"),
     ],
 )
-def test_a_turn_survives_signal_9(tmp_path: Path, url: str, where: str, again: str) -> None:
+def test_a_turn_survives_signal_9(tmp_path: Path, url: str, point: str, second_text: str) -> None:
     """Killed anywhere in a turn, the next process ends it: one question, one payment, one answer."""
-    killed = pay(tmp_path, url, where, "Pay 5.")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed_process = pay(tmp_path, url, point, "Pay 5.")
+    assert killed_process.returncode == -signal.SIGKILL, killed_process.stderr
 
-    resumed = pay(tmp_path, url, "nowhere", again)
+    resumed_process = pay(tmp_path, url, "nowhere", second_text)
 
-    assert resumed.returncode == 0, resumed.stderr
-    assert WHOLE == resumed.stdout.splitlines()
+    assert resumed_process.returncode == 0, resumed_process.stderr
+    assert WHOLE == resumed_process.stdout.splitlines()
     assert "5\n" == (tmp_path / "paid.txt").read_text()
 
 
@@ -79,29 +79,33 @@ class Worker:
 @pytest.fixture
 def workers(url: str) -> Iterator[tuple[Worker, Worker]]:
     """Two of them."""
-    both = Worker(url), Worker(url)
-    yield both
-    for each in both:
-        each.process.communicate()
+    pair = Worker(url), Worker(url)
+    yield pair
+    for worker in pair:
+        worker.process.communicate()
 
 
 def test_two_processes_share_fifty_threads(url: str, workers: tuple[Worker, Worker]) -> None:
     """They answer alternate turns, then speak in all threads at once: every turn lands whole."""
-    asked: dict[str, list[str]] = {f"t{number}": [] for number in range(THREADS)}
+    texts_by_thread: dict[str, list[str]] = {f"t{number}": [] for number in range(THREADS)}
     for turn in range(4):
-        for place, worker in enumerate(workers):
-            mine = [t for number, t in enumerate(asked) if number % 2 == (turn + place) % 2]
+        for worker_number, worker in enumerate(workers):
+            mine = [
+                t
+                for number, t in enumerate(texts_by_thread)
+                if number % 2 == (turn + worker_number) % 2
+            ]
             worker.ask([(thread, f"q{turn}") for thread in mine])
         assert [THREADS / 2] * 2 == [len(worker.answers()) for worker in workers]
-        for texts in asked.values():
+        for texts in texts_by_thread.values():
             texts.append(f"q{turn}")
     for name, worker in zip("ab", workers, strict=True):
-        worker.ask([(thread, f"both {name}") for thread in asked])
+        worker.ask([(thread, f"both {name}") for thread in texts_by_thread])
     answers = {answer for worker in workers for answer in worker.answers()}
     assert {"This answers both a fully.", "This answers both b fully."} == answers
 
     database = open_database(url)
-    for thread, texts in asked.items():
+    for thread, texts in texts_by_thread.items():
         conversation = Conversation.open(database, thread=thread)
         transcript = said(conversation.messages())
         questions = [line.removeprefix("human: ") for line in transcript[::2]]

@@ -45,9 +45,9 @@ WORDS = "chrysanthemum"
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
     """An open one."""
-    opened = open_database(url)
-    yield opened
-    opened.close()
+    postgres_database = open_database(url)
+    yield postgres_database
+    postgres_database.close()
 
 
 def saved(database: Database, **values: Any) -> Any:
@@ -60,21 +60,21 @@ def saved(database: Database, **values: Any) -> Any:
 def test_what_was_stored_is_there_when_opened_again(url: str, database: Database) -> None:
     """Checkpoints, writes and the store's items outlive the connections, for any content."""
     messages = [HumanMessage(LONG, id="a"), AIMessage("🍁\0" + LONG, id="b")]
-    place = saved(database, messages=messages, notice="\0\ud800\ufdd0", score=0.5)
-    database.saver.put_writes(place, [("messages", messages[1:])], "task")
+    config = saved(database, messages=messages, notice="\0\ud800\ufdd0", score=0.5)
+    database.saver.put_writes(config, [("messages", messages[1:])], "task")
     item = {"words": "\0 \ud800 \ufdd0 🍁", "\0": [1.5, None]}
     database.store.put(PLACE, "branch-1", item)
-    again = open_database(url)
-    found = again.saver.get_tuple(CONFIG)
-    kept = again.store.get(PLACE, "branch-1")
-    again.close()
+    second_database = open_database(url)
+    saved_tuple = second_database.saver.get_tuple(CONFIG)
+    saved_item = second_database.store.get(PLACE, "branch-1")
+    second_database.close()
 
-    assert found is not None
-    wanted = {"messages": messages, "notice": "\0\ud800\ufdd0", "score": 0.5}
-    assert wanted == found.checkpoint["channel_values"]
-    assert [("task", "messages", messages[1:])] == found.pending_writes
-    assert kept is not None
-    assert item == kept.value
+    assert saved_tuple is not None
+    expected = {"messages": messages, "notice": "\0\ud800\ufdd0", "score": 0.5}
+    assert expected == saved_tuple.checkpoint["channel_values"]
+    assert [("task", "messages", messages[1:])] == saved_tuple.pending_writes
+    assert saved_item is not None
+    assert item == saved_item.value
 
 
 def test_values_are_compressed_and_nothing_expires(
@@ -101,10 +101,10 @@ def test_a_crafted_row_runs_nothing(
     call = ormsgpack.packb(
         ormsgpack.Ext(0, ormsgpack.packb(("os", "system", f"touch {trace}")))
     ).hex()
-    place = saved(database, v=1)
-    database.saver.put_writes(place, [("messages", [1])], "task")
-    crafted = f"UPDATE checkpoint_writes SET blob = '\\x{call}'"  # noqa: S608 - it is the attack
-    machine.sql(crafted, name=name_of(url))
+    config = saved(database, v=1)
+    database.saver.put_writes(config, [("messages", [1])], "task")
+    statement = f"UPDATE checkpoint_writes SET blob = '\\x{call}'"  # noqa: S608 - it is the attack
+    machine.sql(statement, name=name_of(url))
     database.saver.get_tuple(CONFIG)
 
     assert not trace.exists()
@@ -112,14 +112,15 @@ def test_a_crafted_row_runs_nothing(
 
 async def test_awaited_methods_do_what_the_others_do(database: Database) -> None:
     """On an event loop the same is stored and found."""
-    saver, store = database.saver, database.store
+    saver = database.saver
+    store = database.store
     first = await saver.aput(CONFIG, empty_checkpoint(), METADATA, {})
     await saver.aput_writes(first, [("messages", ["a"])], "task-1")
     head = await saver.aput(first, empty_checkpoint(), METADATA, {})
     await store.aput(PLACE, "a", {"v": 1}, index=False)
 
     assert saver.get_tuple(CONFIG) == await saver.aget_tuple(CONFIG)
-    assert list(saver.list(CONFIG)) == [each async for each in saver.alist(CONFIG)]
+    assert list(saver.list(CONFIG)) == [checkpoint async for checkpoint in saver.alist(CONFIG)]
     history = saver.get_delta_channel_history(config=head, channels=["messages"])
     assert history == await saver.aget_delta_channel_history(config=head, channels=["messages"])
     assert [["a"]] == [value for _, _, value in history["messages"]["writes"]]
@@ -130,21 +131,22 @@ async def test_awaited_methods_do_what_the_others_do(database: Database) -> None
 
 async def test_a_slow_server_keeps_no_event_loop(machine: Machine, url: str) -> None:
     """While a turn waits for the server, other tasks go on: one of them lets it through."""
-    name, free = name_of(url), threading.Event()
+    name = name_of(url)
+    free = threading.Event()
 
     def locks() -> None:
         psycopg = import_module("psycopg")
-        with psycopg.connect(machine.url(name)) as other:
-            other.execute(f"LOCK TABLE {TABLES}")
-            held.set()
+        with psycopg.connect(machine.url(name)) as blocker:
+            blocker.execute(f"LOCK TABLE {TABLES}")
+            is_held.set()
             assert free.wait(20)
 
-    held = threading.Event()
+    is_held = threading.Event()
     async with AsyncConversation.open(
         url, thread="t", model=Numbered(), judge=scores()
     ) as conversation:
         blocker = asyncio.create_task(asyncio.to_thread(locks))
-        await asyncio.to_thread(held.wait, 20)
+        await asyncio.to_thread(is_held.wait, 20)
         turn = asyncio.create_task(conversation.say("q1"))
         while machine.sql(WAITING, name=name) != [(True,)]:  # noqa: ASYNC110 - the server says it
             await asyncio.sleep(0.01)
@@ -157,18 +159,19 @@ async def test_a_slow_server_keeps_no_event_loop(machine: Machine, url: str) -> 
 def test_calls_of_many_threads_do_not_wait_for_each_other(database: Database) -> None:
     """A call that is slow keeps no other from being made: each has a connection."""
     server: Any = database
-    entered, leave = threading.Event(), threading.Event()
+    is_entered = threading.Event()
+    leave = threading.Event()
 
     def slow() -> None:
         with server.saver._cursor():
-            entered.set()
+            is_entered.set()
             leave.wait(20)
 
     with ThreadPoolExecutor(1) as pool:
-        other = pool.submit(slow)
-        assert entered.wait(20)
+        blocker = pool.submit(slow)
+        assert is_entered.wait(20)
         assert database.saver.get_tuple(CONFIG) is None
-        assert not other.done()
+        assert not blocker.done()
         leave.set()
 
 
@@ -253,14 +256,14 @@ def test_a_purge_takes_one_thread_and_no_other(machine: Machine, url: str) -> No
         conversation.say("and more")
         conversation.rollback()
     before = {name: _rows(machine, url, name) for name in ("t", "t.1", "t%", "T")}
-    purged = drive(purge_thread(database, "t"))
+    purge = drive(purge_thread(database, "t"))
 
-    assert min(purged.checkpoints, purged.writes, purged.items) > 0
+    assert min(purge.checkpoints, purge.writes, purge.items) > 0
     assert 0 == _rows(machine, url, "t")
-    assert {"t.1", "t%", "T"} == {each.thread_id for each in list_threads(database.store)}
+    assert {"t.1", "t%", "T"} == {thread.thread_id for thread in list_threads(database.store)}
     assert all(before[name] == _rows(machine, url, name) for name in ("t.1", "t%", "T"))
-    again = drive(purge_thread(database, "t"))
-    assert (0, 0, 0) == (again.checkpoints, again.writes, again.items)
+    second_purge = drive(purge_thread(database, "t"))
+    assert (0, 0, 0) == (second_purge.checkpoints, second_purge.writes, second_purge.items)
     database.close()
 
 
@@ -268,7 +271,7 @@ def _rows(machine: Machine, url: str, thread: str) -> int:
     """Return how many rows of a thread are in the checkpointer's tables."""
     tables = ("checkpoints", "checkpoint_blobs", "checkpoint_writes")
     rows = machine.sql(
-        " UNION ALL ".join(f"SELECT thread_id FROM {each}" for each in tables),  # noqa: S608 - ours
+        " UNION ALL ".join(f"SELECT thread_id FROM {table}" for table in tables),  # noqa: S608 - ours
         name=name_of(url),
     )
     return rows.count((thread,))
@@ -284,10 +287,13 @@ def test_the_event_log_gives_the_same_transcript_byte_for_byte(url: str) -> None
         conversation.rollback()
         conversation.undo()
     with Conversation.open(url, thread="t") as conversation:
-        transcript, events = conversation.messages(), recorded(conversation).events()
+        transcript = conversation.messages()
+        events = recorded(conversation).events()
 
-    replayed = replay(events).messages
-    assert [_bytes(each) for each in transcript] == [_bytes(each) for each in replayed]
+    messages_replayed = replay(events).messages
+    assert [_bytes(message) for message in transcript] == [
+        _bytes(message) for message in messages_replayed
+    ]
 
 
 def _bytes(message: Any) -> str:

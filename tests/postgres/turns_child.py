@@ -30,8 +30,8 @@ async def main() -> None:
     database = open_database(sys.argv[1])
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        said = [turn(database, thread, text) for thread, text in json.loads(line)]
-        print(json.dumps(await asyncio.gather(*said)), flush=True)
+        turns = [turn(database, thread, text) for thread, text in json.loads(line)]
+        print(json.dumps(await asyncio.gather(*turns)), flush=True)
     database.close()
 
 

@@ -25,19 +25,19 @@ TAGS = ["earlier", "question", "tools", "answer", "conversation", "document", "r
 def test_every_sentence_of_the_local_rules_is_translated(source: str) -> None:
     """What the rules say in English, Japanese says too."""
     tree = ast.parse((JUDGING / source).read_text(encoding="utf-8"))
-    prose = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}
-    constants = [each for each in ast.walk(tree) if isinstance(each, ast.Constant)]
-    strings = [each.value for each in constants if id(each) not in prose]
-    said = [
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    strings = [node.value for node in constants if id(node) not in prose]
+    sentences = [
         s
         for s in strings
         if isinstance(s, str)
         and re.fullmatch(r"The (?:answer|provider|document|question)\b[^\n]+\.", s)
     ]
 
-    assert said
+    assert sentences
     assert [] == [
-        sentence for sentence in said if language_of(JAPANESE.table("rules")[sentence]) != "ja"
+        sentence for sentence in sentences if language_of(JAPANESE.table("rules")[sentence]) != "ja"
     ]
 
 
@@ -73,14 +73,15 @@ def test_catalogues_are_chosen_by_language() -> None:
 def test_an_author_cannot_close_the_fence(tag: str, attack: str) -> None:
     """Not even one who knows the key: a text's own tags are made harmless."""
     fence = Fence.around("anything")
-    words = attack.format(tag=tag, upper=tag.upper(), key=fence.key)
-    marked = fence.wrap("answer", words)
+    text = attack.format(tag=tag, upper=tag.upper(), key=fence.key)
+    fenced_text = fence.wrap("answer", text)
 
-    opening, closing = f'<answer key="{fence.key}">\n', f'\n</answer key="{fence.key}">'
-    assert (opening, closing) == (marked[: len(opening)], marked[-len(closing) :])
-    inside = marked[len(opening) : -len(closing)]
+    opening = f'<answer key="{fence.key}">\n'
+    closing = f'\n</answer key="{fence.key}">'
+    assert (opening, closing) == (fenced_text[: len(opening)], fenced_text[-len(closing) :])
+    inside = fenced_text[len(opening) : -len(closing)]
     assert [] == re.findall(rf"</?(?:{'|'.join(TAGS)})\b", inside, re.IGNORECASE)
-    assert words == inside.replace("&lt;", "<")
+    assert text == inside.replace("&lt;", "<")
 
 
 @pytest.mark.parametrize(
@@ -94,8 +95,8 @@ def test_an_author_cannot_close_the_fence(tag: str, attack: str) -> None:
 )
 def test_a_speaker_cannot_close_the_fence(speaker: str) -> None:
     """A name is data, too: it is in one tag, with no bracket and no hidden character."""
-    quoted = Fence(key="k").quotes("recalled", [(speaker, "hi")])
-    assert '<recalled key="k">\n<said user) (said assistant)>\nhi\n</recalled key="k">' == quoted
+    quotes = Fence(key="k").quotes("recalled", [(speaker, "hi")])
+    assert '<recalled key="k">\n<said user) (said assistant)>\nhi\n</recalled key="k">' == quotes
 
 
 PIECES = st.lists(
@@ -106,26 +107,26 @@ PIECES = st.lists(
 ).map("".join)
 
 
-@given(words=PIECES, others=st.lists(PIECES, max_size=3), tag=st.sampled_from(TAGS))
-def test_no_text_closes_the_fence(words: str, others: list[str], tag: str) -> None:
+@given(text=PIECES, other_texts=st.lists(PIECES, max_size=3), tag=st.sampled_from(TAGS))
+def test_no_text_closes_the_fence(text: str, other_texts: list[str], tag: str) -> None:
     """For any text, only the first and the last line are tags, and no word is lost."""
-    fence = Fence.around(words, *others)
-    marked = fence.wrap(tag, words)
-    found = re.findall(rf"</?(?:{'|'.join(TAGS)})\b[^>]*>?", marked, re.IGNORECASE)
+    fence = Fence.around(text, *other_texts)
+    fenced_text = fence.wrap(tag, text)
+    tags_found = re.findall(rf"</?(?:{'|'.join(TAGS)})\b[^>]*>?", fenced_text, re.IGNORECASE)
 
-    assert [f'<{tag} key="{fence.key}">', f'</{tag} key="{fence.key}">'] == found
-    assert marked.startswith(found[0])
-    assert marked.endswith(found[1])
-    inside = marked[len(found[0]) + 1 : -len(found[1]) - 1]
-    assert words.replace("&lt;", "<") == inside.replace("&lt;", "<")
+    assert [f'<{tag} key="{fence.key}">', f'</{tag} key="{fence.key}">'] == tags_found
+    assert fenced_text.startswith(tags_found[0])
+    assert fenced_text.endswith(tags_found[1])
+    inside = fenced_text[len(tags_found[0]) + 1 : -len(tags_found[1]) - 1]
+    assert text.replace("&lt;", "<") == inside.replace("&lt;", "<")
 
 
 @given(st.lists(PIECES, min_size=1, max_size=3), st.lists(PIECES, min_size=1, max_size=3))
-def test_a_key_follows_from_all_the_text(one: list[str], other: list[str]) -> None:
+def test_a_key_follows_from_all_the_text(one: list[str], second: list[str]) -> None:
     """The same texts have the same key, so that a prompt's prefix can be cached; others another."""
-    keys = [Fence.around(*each).key for each in (one, other)]
+    keys = [Fence.around(*texts).key for texts in (one, second)]
 
-    assert (one == other) == (keys[0] == keys[1])
+    assert (one == second) == (keys[0] == keys[1])
     assert 15 == len(keys[0])
     assert keys[0] == Fence.around(*one).key
 

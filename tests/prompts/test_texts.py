@@ -36,11 +36,12 @@ def load(language: str) -> dict[str, Any]:
         if isinstance(text, str):
             rows[name] = text
         else:
-            rows |= {f"{name}.{row}": words for row, words in text.items()}
+            rows |= {f"{name}.{row}": phrase for row, phrase in text.items()}
     return rows
 
 
-ENGLISH, JAPANESE = load("en"), load("ja")
+ENGLISH = load("en")
+JAPANESE = load("ja")
 
 
 CODE = [
@@ -52,38 +53,42 @@ CODE = [
 """The nodes of the files that use texts."""
 
 
-def named(node: ast.expr) -> Iterator[str]:
+def names_in(node: ast.expr) -> Iterator[str]:
     """The literal names that an expression can be: a string, or one of two."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield node.value
     elif isinstance(node, ast.IfExp):
-        yield from named(node.body)
-        yield from named(node.orelse)
+        yield from names_in(node.body)
+        yield from names_in(node.orelse)
 
 
 def test_the_code_says_texts_that_exist_with_their_placeholders() -> None:
     """Each `say("name", a=…)` names a text and hands in all its values, and no other."""
-    wrong, checked = [], 0
+    wrong = []
+    name_count = 0
     for path, node in CODE:
         if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "say"):
             continue
-        names = [name for argument in node.args[:1] for name in named(argument)]
-        needed = [placeholders(ENGLISH.get(name, "{none}")) for name in names]
-        given = {each.arg for each in node.keywords}
-        unneeded = given - {None} - set().union(*needed)
-        if names and (unneeded or (None not in given and set().union(*needed) - given)):
-            wrong.append((f"{path}:{node.lineno}", names, given))
-        checked += len(names)
+        names = [name for argument in node.args[:1] for name in names_in(argument)]
+        placeholders_needed = [placeholders(ENGLISH.get(name, "{none}")) for name in names]
+        keyword_names = {keyword.arg for keyword in node.keywords}
+        surplus = keyword_names - {None} - set().union(*placeholders_needed)
+        if names and (
+            surplus
+            or (None not in keyword_names and set().union(*placeholders_needed) - keyword_names)
+        ):
+            wrong.append((f"{path}:{node.lineno}", names, keyword_names))
+        name_count += len(names)
 
     assert wrong == []
-    assert checked > 150
+    assert name_count > 150
 
 
 def test_no_text_is_unused() -> None:
     """The code names each text; of a table that it asks for whole, each row may be used."""
-    mentioned = {node.value for _, node in CODE if isinstance(node, ast.Constant)}
+    constants = {node.value for _, node in CODE if isinstance(node, ast.Constant)}
     assert set() == {
-        name for name in ENGLISH if mentioned.isdisjoint((name, name.partition(".")[0]))
+        name for name in ENGLISH if constants.isdisjoint((name, name.partition(".")[0]))
     }
 
 
@@ -98,8 +103,10 @@ def test_both_languages_have_the_same_texts() -> None:
 def test_each_text_is_in_its_language(language: str) -> None:
     """English has no Japanese in it, and what Japanese says in words is Japanese."""
     texts: Mapping[str, str] = ENGLISH if language == "en" else JAPANESE
-    words = {n: re.sub(r"\{.*?\}", "", text) for n, text in texts.items() if n not in WORDLESS}
-    assert [] == [name for name, text in words.items() if language_of(text) != language]
+    text_by_code = {
+        n: re.sub(r"\{.*?\}", "", text) for n, text in texts.items() if n not in WORDLESS
+    }
+    assert [] == [name for name, text in text_by_code.items() if language_of(text) != language]
 
 
 def test_no_japanese_text_is_the_english_one() -> None:
@@ -114,7 +121,8 @@ def errors(language: str) -> dict[str, str]:
     return texts
 
 
-ERRORS, ERRORS_IN_ENGLISH = errors("ja"), errors("en")
+ERRORS = errors("ja")
+ERRORS_IN_ENGLISH = errors("en")
 COMPOSED = {"elsewhere", "too_many_turns", "unusable_id"}
 """Codes whose English is put together where it is raised."""
 
@@ -126,14 +134,14 @@ def phrases() -> Iterator[Phrase]:
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(call, ast.Call):
                 continue
-            given = {each.arg: each.value for each in call.keywords if each.arg}
-            code = given.pop("code", None)
+            arguments = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+            code = arguments.pop("code", None)
             if not isinstance(code, ast.Constant) or code.value == "":
                 continue
             english = template(call.args[0]) if call.args else ERRORS_IN_ENGLISH[code.value]
-            spread = any(each.arg is None for each in call.keywords)
+            spread = any(keyword.arg is None for keyword in call.keywords)
             values: dict[str, Any] = dict.fromkeys(placeholders(english), 3) if spread else {}
-            for name, value in given.items():
+            for name, value in arguments.items():
                 function = value.func if isinstance(value, ast.Call) else None
                 kind = names.get(getattr(function, "id", ""))
                 try:
@@ -141,9 +149,9 @@ def phrases() -> Iterator[Phrase]:
                 except NameError:
                     values[name] = Option("since", 3)
                 values[name] = values[name] or 3
-            typed = given.get("typed")
-            if typed is not None:
-                values["typed"] = ast.literal_eval(typed)
+            typed_node = arguments.get("typed")
+            if typed_node is not None:
+                values["typed"] = ast.literal_eval(typed_node)
             values.pop("settings" if code.value == "budget_declined" else "", None)
             yield Phrase(english, code=code.value, **values)
 
@@ -185,24 +193,30 @@ def test_every_error_with_a_code_is_in_japanese() -> None:
 def test_a_code_has_one_text() -> None:
     """What two places say under one code is the same."""
     texts = {phrase.code: phrase.english for phrase in PHRASES}
-    assert [] == [each.code for each in PHRASES if texts[each.code] != each.english]
+    assert [] == [phrase.code for phrase in PHRASES if texts[phrase.code] != phrase.english]
 
 
 @pytest.mark.parametrize("door", ["chat", "shell"])
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_errors_say_what_can_be_typed(language: Language, door: Door) -> None:
     """At no door an error has an open placeholder or a Python call; Japanese has no English word."""
-    shown = {each.code: Texts(language).message(each, door) for each in PHRASES}
-    assert [] == [code for code, text in shown.items() if "{" in text and code != "mcp_form"]
-    assert [] == [code for code, text in shown.items() if "()" in text or "=…" in text]
+    messages = {phrase.code: Texts(language).message(phrase, door) for phrase in PHRASES}
+    assert [] == [code for code, text in messages.items() if "{" in text and code != "mcp_form"]
+    assert [] == [code for code, text in messages.items() if "()" in text or "=…" in text]
     if language == "ja":
-        own = {
+        own_texts = {
             code: re.sub(r"`[^`]+`|UNSAY_\w+|(?<!\w)(?:--|/)[a-z-]+", "", t)
-            for code, t in shown.items()
+            for code, t in messages.items()
         }
-        words = {code: {*re.findall("[A-Za-z]{2,}", text)} - LATIN for code, text in own.items()}
-        assert {} == {code: left for code, left in words.items() if left}
-        assert {} == {code: t for code, t in shown.items() if not re.search("[ぁ-んァ-ヶ一-龠]", t)}
+        text_by_code = {
+            code: {*re.findall("[A-Za-z]{2,}", text)} - LATIN for code, text in own_texts.items()
+        }
+        assert {} == {
+            code: latin_words for code, latin_words in text_by_code.items() if latin_words
+        }
+        assert {} == {
+            code: t for code, t in messages.items() if not re.search("[ぁ-んァ-ヶ一-龠]", t)
+        }
 
 
 @pytest.mark.parametrize(

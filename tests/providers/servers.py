@@ -60,45 +60,48 @@ def _thinking(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _openai(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
     waiting: list[str] = []
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message["role"] == "tool":
             if message["tool_call_id"] not in waiting:
-                yield f"{at}: tool message without a preceding call"
+                yield f"{index}: tool message without a preceding call"
                 continue
             waiting.remove(message["tool_call_id"])
         elif waiting:
-            yield f"{at}: calls {waiting} were not answered"
+            yield f"{index}: calls {waiting} were not answered"
             waiting = []
         calls = message.get("tool_calls", [])
         waiting = waiting or [call["id"] for call in calls]
-        yield from _openai_content(at, message)
-        yield from (f"{at}: name {c}" for c in calls if not NAME.fullmatch(c["function"]["name"]))
-        yield from (f"{at}: id {c} is too long" for c in calls if len(c["id"]) > 64)
+        yield from _openai_content(index, message)
+        yield from (
+            f"{index}: name {c}" for c in calls if not NAME.fullmatch(c["function"]["name"])
+        )
+        yield from (f"{index}: id {c} is too long" for c in calls if len(c["id"]) > 64)
     if waiting:
         yield f"calls {waiting} were not answered"
 
 
-def _openai_content(at: int, message: dict[str, Any]) -> Iterator[str]:
-    content, role = message["content"], message["role"]
+def _openai_content(index: int, message: dict[str, Any]) -> Iterator[str]:
+    content = message["content"]
+    role = message["role"]
     if not content and role != "tool" and not message.get("tool_calls"):
-        yield f"{at}: {role} without content"
-    known = {
+        yield f"{index}: {role} without content"
+    known_types = {
         "user": {"text", "image_url", "file", "input_audio"},
         "assistant": {"text", "refusal"},
     }.get(role, {"text"})
     for block in content if isinstance(content, list) else []:
-        if block["type"] not in known:
-            yield f"{at}: {role} with a block of type {block['type']!r}"
+        if block["type"] not in known_types:
+            yield f"{index}: {role} with a block of type {block['type']!r}"
 
 
 def _anthropic(messages: Sequence[dict[str, Any]]) -> Iterator[str]:
-    for at, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if not message["content"]:
-            yield f"{at}: empty content"
+            yield f"{index}: empty content"
         for block in _blocks(message):
-            yield from (f"{at}: {words}" for words in _anthropic_block(block))
+            yield from (f"{index}: {problem}" for problem in _anthropic_block(block))
     turns = [
-        {"role": role, "content": [block for each in group for block in _blocks(each)]}
+        {"role": role, "content": [block for message in group for block in _blocks(message)]}
         for role, group in groupby(messages, key=lambda message: message["role"])
     ]
     yield from _pairs(turns, _anthropic_call, _anthropic_result)
@@ -147,7 +150,7 @@ def _pairs(turns: Sequence[dict[str, Any]], call: Any, result: Any) -> Iterator[
     """Turns alternate from the user on; results lead the turn behind their calls, exactly."""
     if turns[0]["role"] != "user":
         yield "the first message must be a user's"
-    ids = [each for turn in turns for block in turn["content"] if (each := call(block))]
+    ids = [call_id for turn in turns for block in turn["content"] if (call_id := call(block))]
     if len(set(ids)) < len(ids):
         yield "tool_use ids must be unique"
     for before, turn in pairwise(
@@ -155,12 +158,12 @@ def _pairs(turns: Sequence[dict[str, Any]], call: Any, result: Any) -> Iterator[
     ):
         if before["role"] == turn["role"]:
             yield "roles must alternate"
-        called = [each for block in before["content"] if (each := call(block))]
-        answered = [result(block) for block in turn["content"]]
-        results = [each for each in answered if each]
-        if sorted(called) != sorted(results):
-            yield f"calls {called} are answered by {results}"
-        if results and answered[: len(results)] != results:
+        call_ids = [call_id for block in before["content"] if (call_id := call(block))]
+        result_ids = [result(block) for block in turn["content"]]
+        results = [result_id for result_id in result_ids if result_id]
+        if sorted(call_ids) != sorted(results):
+            yield f"calls {call_ids} are answered by {results}"
+        if results and result_ids[: len(results)] != results:
             yield "results must come first"
 
 
@@ -172,22 +175,24 @@ def _bedrock(turns: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield report.generate_report()
         return
     yield from _pairs(turns, _bedrock_call, _bedrock_result)
-    documents = [block["document"]["name"] for block in _all(turns) if "document" in block]
+    documents = [
+        block["document"]["name"] for block in _blocks_of_turns(turns) if "document" in block
+    ]
     if len(set(documents)) < len(documents):
         yield f"documents with the same name: {documents}"
-    for at, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         keys = [next(iter(block)) for block in turn["content"]]
         if not keys:
-            yield f"{at}: the content field is empty"
+            yield f"{index}: the content field is empty"
         if "document" in keys and "text" not in keys:
-            yield f"{at}: a text block must be included when using documents"
+            yield f"{index}: a text block must be included when using documents"
         if "reasoningContent" in keys and keys[0] != "reasoningContent":
-            yield f"{at}: reasoning must come first"
+            yield f"{index}: reasoning must come first"
         for block in turn["content"]:
-            yield from (f"{at}: {words}" for words in _bedrock_block(block))
+            yield from (f"{index}: {problem}" for problem in _bedrock_block(block))
 
 
-def _all(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _blocks_of_turns(turns: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [block for turn in turns for block in turn["content"]]
 
 
@@ -227,14 +232,24 @@ def _gemini(contents: Sequence[Any]) -> Iterator[str]:
     for before, content, after in zip(
         [None, *contents], contents, [*contents[1:], None], strict=False
     ):
-        parts = content.parts or []
-        if not parts:
+        content_parts = content.parts or []
+        if not content_parts:
             yield "contents.parts must not be empty"
-        if any(not part.model_dump(exclude_none=True, exclude_defaults=True) for part in parts):
+        if any(
+            not content_part.model_dump(exclude_none=True, exclude_defaults=True)
+            for content_part in content_parts
+        ):
             yield "required oneof field 'data' must have one initialized field"
-        if any(part.text == "" and not part.thought_signature for part in parts):
+        if any(
+            content_part.text == "" and not content_part.thought_signature
+            for content_part in content_parts
+        ):
             yield "empty text parameter"
-        calls = [part.function_call.name for part in parts if part.function_call]
+        calls = [
+            content_part.function_call.name
+            for content_part in content_parts
+            if content_part.function_call
+        ]
         yield from (f"name {name!r}" for name in calls if not GOOGLE_NAME.fullmatch(name))
         if calls and (before is None or before.role != "user"):
             yield "a function call turn comes immediately after a user turn or function response"
@@ -245,5 +260,9 @@ def _gemini(contents: Sequence[Any]) -> Iterator[str]:
 
 
 def _responses(content: Any) -> list[str]:
-    parts = content.parts if content is not None else []
-    return [part.function_response.name for part in parts or [] if part.function_response]
+    content_parts = content.parts if content is not None else []
+    return [
+        content_part.function_response.name
+        for content_part in content_parts or []
+        if content_part.function_response
+    ]

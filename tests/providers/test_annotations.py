@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, sent
+from tests.providers.converters import PROVIDERS, converted
 from unsay.context.manifest import NOTE
 from unsay.messages.annotations import annotate
 from unsay.types import Provider
@@ -21,9 +21,11 @@ TALK: list[AnyMessage] = [
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_provider_is_sent_an_annotation(provider: Provider) -> None:
     """With a manifest and a verdict on every message the request is what it is without."""
-    marked = [
-        annotate(each, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}})
-        for each in TALK
+    annotated = [
+        annotate(
+            message, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}}
+        )
+        for message in TALK
     ]
-    assert str(sent(TALK, provider)) == str(sent(marked, provider))
-    assert "secret" not in str(sent(marked, provider))
+    assert str(converted(TALK, provider)) == str(converted(annotated, provider))
+    assert "secret" not in str(converted(annotated, provider))

@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, aws, sent
+from tests.providers.converters import PROVIDERS, aws, converted
 from tests.providers.servers import complaints
 from unsay.messages.conformance import faults, validate
 from unsay.types import Provider
@@ -119,7 +119,7 @@ def test_a_good_transcript_arrives(messages: list[BaseMessage], provider: Provid
     """It passes the rules, is converted without a word, and the server has no complaint."""
     validate(messages, provider)
 
-    assert [] == complaints(sent(messages, provider), provider)
+    assert [] == complaints(converted(messages, provider), provider)
 
 
 @pytest.mark.parametrize(("takers", "messages"), OWN.values(), ids=OWN)
@@ -131,7 +131,7 @@ def test_a_transcript_for_some_providers(
 
     # langchain-google-genai fetches an address while it converts
     offline = takers - ({"gemini"} if "https://" in str(messages) else set())
-    assert [[]] * len(offline) == [complaints(sent(messages, name), name) for name in offline]
+    assert [[]] * len(offline) == [complaints(converted(messages, name), name) for name in offline]
 
 
 BAD: dict[str, tuple[list[BaseMessage], dict[Provider, tuple[int, str]]]] = {
@@ -302,7 +302,7 @@ def test_a_bad_transcript_is_refused_before_it_is_sent(
 
     assert expected == (first.index, first.rule)
     assert first.source
-    assert _refused(messages, provider)
+    assert _is_refused(messages, provider)
 
 
 SAID = "seventy"
@@ -373,16 +373,16 @@ def test_what_a_conversion_would_lose_is_refused(
 
     assert expected == (first.index, first.rule)
     assert SAID in str(messages)
-    assert SAID not in str(sent(messages, provider))
+    assert SAID not in str(converted(messages, provider))
 
 
 def test_gemini_would_move_a_result() -> None:
     """A result away from its call is refused, though the conversion moves it to its call."""
     messages = [ASK, CALLS, HumanMessage("Wait."), result(content="seventy")]
-    moved = str(sent(messages, "gemini"))
+    request = str(converted(messages, "gemini"))
 
     assert "results_follow_calls" == faults(messages, "gemini")[0].rule
-    assert moved.index("seventy") < moved.index("Wait.")
+    assert request.index("seventy") < request.index("Wait.")
 
 
 def test_anthropic_would_drop_an_empty_answer() -> None:
@@ -390,7 +390,7 @@ def test_anthropic_would_drop_an_empty_answer() -> None:
     messages = [ASK, AIMessage(""), ASK]
 
     assert "has_content" == faults(messages, "anthropic")[0].rule
-    assert ["user", "user"] == [each["role"] for each in sent(messages, "anthropic")]
+    assert ["user", "user"] == [message["role"] for message in converted(messages, "anthropic")]
 
 
 def test_bedrock_writes_into_the_messages_it_is_given() -> None:
@@ -408,15 +408,15 @@ def test_standard_reasoning_counts_where_it_arrives(author: str | None, provider
     """Rules and server agree on whose reasoning in LangChain's standard blocks is thinking."""
     reasoning = {"type": "reasoning", "reasoning": "Hm.", "extras": {"signature": "c2ln"}}
     metadata = {"output_version": "v1"} | ({"model_provider": author} if author else {})
-    said = AIMessage(
+    answer = AIMessage(
         [reasoning, TEXT, {"type": "tool_call", "id": "c1", "name": "add", "args": {"a": 1}}],
         tool_calls=[call()],
         response_metadata=metadata,
     )
-    messages = [ASK, said, result()]
+    messages = [ASK, answer, result()]
 
     assert () == faults(messages, provider)
-    assert bool(complaints(sent(messages, provider), provider, thinking=True)) == bool(
+    assert bool(complaints(converted(messages, provider), provider, thinking=True)) == bool(
         faults(messages, provider, thinking=True)
     )
 
@@ -450,16 +450,18 @@ def test_thinking_is_on(
     messages: list[BaseMessage], expected: tuple[int, str] | None, provider: Provider
 ) -> None:
     """Rules and server agree about when the newest turn must begin with thinking."""
-    found = faults(messages, provider, thinking=True)
+    problems = faults(messages, provider, thinking=True)
 
-    assert (expected in [(each.index, each.rule) for each in found]) == bool(expected)
-    assert bool(expected) == bool(found)
-    assert bool(expected) == bool(complaints(sent(messages, provider), provider, thinking=True))
+    assert (expected in [(fault.index, fault.rule) for fault in problems]) == bool(expected)
+    assert bool(expected) == bool(problems)
+    assert bool(expected) == bool(
+        complaints(converted(messages, provider), provider, thinking=True)
+    )
 
 
-def _refused(messages: list[BaseMessage], provider: Provider) -> bool:
+def _is_refused(messages: list[BaseMessage], provider: Provider) -> bool:
     """Whether the conversion or the server refuses; warnings are errors here."""
     try:
-        return bool(complaints(sent(messages, provider), provider))
+        return bool(complaints(converted(messages, provider), provider))
     except (ValueError, KeyError, TypeError, UserWarning):
         return True

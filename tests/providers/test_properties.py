@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, sent
+from tests.providers.converters import PROVIDERS, converted
 from tests.providers.servers import complaints
 from tests.providers.test_conversion import AWS_THINKING, FILE, IMAGE, REDACTED, THINKING
 from unsay.messages.conformance import faults
@@ -20,32 +20,32 @@ ODD_IDS = st.sampled_from(["c1", "a.b:0", "x" * 41, "y" * 65])
 NAMES = st.sampled_from(["add"] * 8 + ["look_up"] * 8 + ["math.add", "to do"])
 
 
-def mostly(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def frequent(usual: st.SearchStrategy[Any], odd: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """The usual seven times of eight."""
-    return st.integers(0, 7).flatmap(lambda drawn: usual if drawn else odd)
+    return st.integers(0, 7).flatmap(lambda number: usual if number else odd)
 
 
-def text(words: str) -> dict[str, Any]:
+def text(content: str) -> dict[str, Any]:
     """A text block."""
-    return {"type": "text", "text": words}
+    return {"type": "text", "text": content}
 
 
 @st.composite
 def blocks(draw: st.DrawFn, extras: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Content blocks: some words among other things, in any order."""
-    some = draw(st.lists(st.sampled_from(extras), max_size=2))
-    words = draw(st.lists(mostly(WORDS, BLANKS), min_size=1, max_size=2))
-    ordered = [*some, *map(text, words)]
-    return draw(mostly(st.just(ordered), st.permutations(ordered)))
+    extra_blocks = draw(st.lists(st.sampled_from(extras), max_size=2))
+    block_texts = draw(st.lists(frequent(WORDS, BLANKS), min_size=1, max_size=2))
+    blocks = [*extra_blocks, *map(text, block_texts)]
+    return draw(frequent(st.just(blocks), st.permutations(blocks)))
 
 
 UNSIGNED = {"type": "thinking", "thinking": "hm"}
-USERS = mostly(st.one_of(WORDS, blocks([IMAGE, IMAGE, FILE])), BLANKS)
-ANSWERS = mostly(
+USERS = frequent(st.one_of(WORDS, blocks([IMAGE, IMAGE, FILE])), BLANKS)
+ANSWERS = frequent(
     st.one_of(WORDS, blocks([THINKING])),
     st.one_of(BLANKS, blocks([REDACTED, AWS_THINKING, UNSIGNED])),
 )
-STAMPS = mostly(
+STAMPS = frequent(
     st.just({}), st.sampled_from([{"model_provider": "anthropic"}, {"model_provider": "openai"}])
 )
 
@@ -53,20 +53,22 @@ STAMPS = mostly(
 @st.composite
 def steps(draw: st.DrawFn) -> list[BaseMessage]:
     """Calls and their results, in any order."""
-    fresh = st.uuids().map(lambda each: each.hex)
-    ids = draw(st.lists(mostly(fresh, ODD_IDS), min_size=1, max_size=3, unique=True))
-    calls = [{"name": draw(NAMES), "args": {}, "id": each, "type": "tool_call"} for each in ids]
-    words = draw(st.one_of(st.just(""), ANSWERS))
+    fresh = st.uuids().map(lambda identifier: identifier.hex)
+    ids = draw(st.lists(frequent(fresh, ODD_IDS), min_size=1, max_size=3, unique=True))
+    calls = [
+        {"name": draw(NAMES), "args": {}, "id": call_id, "type": "tool_call"} for call_id in ids
+    ]
+    answer = draw(st.one_of(st.just(""), ANSWERS))
     results = [
         ToolMessage(
             draw(st.one_of(WORDS, st.just(""))),
-            tool_call_id=each,
+            tool_call_id=call_id,
             status=draw(st.sampled_from(["success", "error"])),
         )
-        for each in draw(st.permutations(ids))
+        for call_id in draw(st.permutations(ids))
     ]
-    said = AIMessage(words, tool_calls=calls, response_metadata=draw(STAMPS))
-    return [said, *results]
+    message = AIMessage(answer, tool_calls=calls, response_metadata=draw(STAMPS))
+    return [message, *results]
 
 
 @st.composite
@@ -80,29 +82,33 @@ def turns(draw: st.DrawFn) -> list[BaseMessage]:
     return messages
 
 
-def drop(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+def drop(messages: list[BaseMessage], index: int) -> list[BaseMessage]:
     """Without one message."""
-    return messages[:at] + messages[at + 1 :]
+    return messages[:index] + messages[index + 1 :]
 
 
-def double(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+def double(messages: list[BaseMessage], index: int) -> list[BaseMessage]:
     """With one message twice."""
-    return messages[: at + 1] + messages[at:]
+    return messages[: index + 1] + messages[index:]
 
 
-def swap(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+def swap(messages: list[BaseMessage], index: int) -> list[BaseMessage]:
     """With one message behind the next."""
-    return messages[:at] + messages[at : at + 2][::-1] + messages[at + 2 :]
+    return messages[:index] + messages[index : index + 2][::-1] + messages[index + 2 :]
 
 
-def instruct(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+def instruct(messages: list[BaseMessage], index: int) -> list[BaseMessage]:
     """With a system message before one."""
-    return [*messages[:at], SystemMessage("Be short."), *messages[at:]]
+    return [*messages[:index], SystemMessage("Be short."), *messages[index:]]
 
 
-def silence(messages: list[BaseMessage], at: int) -> list[BaseMessage]:
+def silence(messages: list[BaseMessage], index: int) -> list[BaseMessage]:
     """With one message emptied."""
-    return [*messages[:at], messages[at].model_copy(update={"content": ""}), *messages[at + 1 :]]
+    return [
+        *messages[:index],
+        messages[index].model_copy(update={"content": ""}),
+        *messages[index + 1 :],
+    ]
 
 
 DAMAGE = st.sampled_from([drop, double, swap, instruct, silence])
@@ -111,11 +117,13 @@ DAMAGE = st.sampled_from([drop, double, swap, instruct, silence])
 @st.composite
 def transcripts(draw: st.DrawFn) -> list[BaseMessage]:
     """A few turns, damaged once or not at all."""
-    messages = [each for turn in draw(st.lists(turns(), min_size=1, max_size=3)) for each in turn]
+    messages = [
+        message for turn in draw(st.lists(turns(), min_size=1, max_size=3)) for message in turn
+    ]
     damage: Callable[[list[BaseMessage], int], list[BaseMessage]] | None
     damage = draw(st.one_of(st.none(), st.none(), DAMAGE))
-    at = draw(st.integers(0, len(messages) - 1))
-    return messages if damage is None else damage(messages, at)
+    index = draw(st.integers(0, len(messages) - 1))
+    return messages if damage is None else damage(messages, index)
 
 
 @pytest.mark.sample(every=2)
@@ -126,12 +134,12 @@ def test_what_the_rules_accept_arrives(
     provider: Provider, messages: list[BaseMessage], *, thinking: bool
 ) -> None:
     """It is converted without an error or a warning, and the server has no complaint."""
-    accepted = not faults(messages, provider, thinking=thinking)
-    event(f"accepted: {accepted}")
+    is_accepted = not faults(messages, provider, thinking=thinking)
+    event(f"accepted: {is_accepted}")
     claude = thinking and provider in ("anthropic", "bedrock")
 
-    if accepted:
-        assert [] == complaints(sent(messages, provider), provider, thinking=claude)
+    if is_accepted:
+        assert [] == complaints(converted(messages, provider), provider, thinking=claude)
 
 
 PLAIN_IDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3, unique=True)
@@ -145,11 +153,13 @@ def portable(draw: st.DrawFn) -> list[BaseMessage]:
         media = draw(st.sampled_from([[], [IMAGE]]))
         messages.append(HumanMessage([text(draw(WORDS)), *media]))
         for step in range(draw(st.integers(0, 2))):
-            ids = [f"{each}-{number}-{step}" for each in draw(PLAIN_IDS)]
-            calls = [{"name": "add", "args": {}, "id": each, "type": "tool_call"} for each in ids]
+            ids = [f"{plain_id}-{number}-{step}" for plain_id in draw(PLAIN_IDS)]
+            calls = [
+                {"name": "add", "args": {}, "id": call_id, "type": "tool_call"} for call_id in ids
+            ]
             thought = draw(st.sampled_from([[], [THINKING]]))
             messages.append(AIMessage([*thought, text(draw(WORDS))], tool_calls=calls))
-            messages += [ToolMessage(draw(WORDS), tool_call_id=each) for each in ids]
+            messages += [ToolMessage(draw(WORDS), tool_call_id=call_id) for call_id in ids]
         messages.append(AIMessage(draw(WORDS)))
     return messages
 
@@ -159,4 +169,4 @@ def portable(draw: st.DrawFn) -> list[BaseMessage]:
 def test_a_portable_transcript_is_accepted(provider: Provider, messages: list[BaseMessage]) -> None:
     """The rules find no fault where there is none."""
     assert () == faults(messages, provider)
-    assert [] == complaints(sent(messages, provider), provider)
+    assert [] == complaints(converted(messages, provider), provider)

@@ -139,14 +139,14 @@ JAPANESE_TEXT = """\
    ╌╌ × 取り消し、2件: /undo"""
 
 
-def score_svg(seen: Timeline) -> str:
+def score_svg(shown_timeline: Timeline) -> str:
     """Only the scores."""
-    return ET.tostring(picture(seen, [scores]), encoding="unicode")
+    return ET.tostring(picture(shown_timeline, [scores]), encoding="unicode")
 
 
-def tree_svg(seen: Timeline) -> str:
+def tree_svg(shown_timeline: Timeline) -> str:
     """Only the tree."""
-    return ET.tostring(picture(seen, [tree]), encoding="unicode")
+    return ET.tostring(picture(shown_timeline, [tree]), encoding="unicode")
 
 
 PICTURES = {"picture": picture_svg, "scores": score_svg, "tree": tree_svg}
@@ -162,30 +162,30 @@ THREADS = {
 }
 
 
-def drawn(svg: str) -> ET.Element:
+def svg_root(svg: str) -> ET.Element:
     """The picture, read back."""
     return ET.fromstring(svg)  # noqa: S314 - what we drew ourselves
 
 
 def words_of(svg: str) -> list[str]:
     """What is written in a picture, line by line."""
-    return ["".join(line.itertext()) for line in drawn(svg).iter(f"{SVG}text")]
+    return ["".join(line.itertext()) for line in svg_root(svg).iter(f"{SVG}text")]
 
 
 def fills_of(svg: str) -> Counter[tuple[str, str]]:
     """Shapes with a tooltip, by tag and fill: the marks of the turns."""
-    shapes = drawn(svg).iterfind(f"{SVG}g/*")
-    marks = [each for each in shapes if each.find(f"{SVG}title") is not None]
-    return Counter((each.tag.removeprefix(SVG), each.get("fill", "")) for each in marks)
+    shapes = svg_root(svg).iterfind(f"{SVG}g/*")
+    marks = [element for element in shapes if element.find(f"{SVG}title") is not None]
+    return Counter((mark.tag.removeprefix(SVG), mark.get("fill", "")) for mark in marks)
 
 
-def everything(*, words: str) -> Timeline:
+def everything(*, text: str) -> Timeline:
     """A thread in which every text is the given one."""
     return timeline(
-        turn(1, question=words, topic=words, reason=words, flag=words),
-        thread_id=words,
-        checkpoints=(annotation("a1", words),),
-        branches=(branch("a1", reason=words), branch("gone", reason=words)),
+        turn(1, question=text, topic=text, reason=text, flag=text),
+        thread_id=text,
+        checkpoints=(annotation("a1", text),),
+        branches=(branch("a1", reason=text), branch("gone", reason=text)),
     )
 
 
@@ -203,11 +203,11 @@ def test_text_of_an_empty_thread() -> None:
 
 def test_colours_add_nothing_but_colours() -> None:
     """Without its escape sequences the coloured tree is the plain one."""
-    colored = tree_text(FULL, color=True)
-    assert "\x1b[31m0.31\x1b[0m" in colored
+    colored_text = tree_text(FULL, color=True)
+    assert "\x1b[31m0.31\x1b[0m" in colored_text
     for code in ("0", "1", "2", "31", "32", "36"):
-        colored = colored.replace(f"\x1b[{code}m", "")
-    assert FULL_TEXT == colored
+        colored_text = colored_text.replace(f"\x1b[{code}m", "")
+    assert FULL_TEXT == colored_text
 
 
 def test_question_column_is_straight() -> None:
@@ -220,55 +220,56 @@ def test_question_column_is_straight() -> None:
 
 def test_checkpoint_at_a_question_is_kept() -> None:
     """A checkpoint without an answer is shown at the turn that it was made after."""
-    seen = timeline(turn(1), turn(2), checkpoints=(annotation("q3", "here", number=2),))
-    assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(seen).splitlines()[-1]
+    shown_timeline = timeline(turn(1), turn(2), checkpoints=(annotation("q3", "here", number=2),))
+    assert "└─ 2 0.90 lists Question 2? ◆ here" == tree_text(shown_timeline).splitlines()[-1]
 
 
 def test_many_branches_in_one_place() -> None:
     """Of many branches in one place the newest are shown, and the others are counted."""
     branches = tuple(branch("a1", "undo", f"step {n}") for n in range(20))
-    seen = timeline(turn(1), branches=branches)
-    lines = tree_text(seen).splitlines()
+    shown_timeline = timeline(turn(1), branches=branches)
+    lines = tree_text(shown_timeline).splitlines()
     assert "   ╌╌ 8 older branches not shown" == lines[3]
     assert "   ╌╌ × undone, 1 message: step 19" == lines[-1]
-    assert "8 older branches not shown" in words_of(tree_svg(seen))
+    assert "8 older branches not shown" in words_of(tree_svg(shown_timeline))
 
 
 def test_capitals_get_less_room() -> None:
     """A question in capitals, which are wide, is cut shorter than one in small letters."""
     small, capital = (
-        max(map(len, words_of(tree_svg(timeline(turn(1, question=words * 99))))))
-        for words in ("mw", "MW")
+        max(map(len, words_of(tree_svg(timeline(turn(1, question=text * 99))))))
+        for text in ("mw", "MW")
     )
     assert capital < small
 
 
 def test_long_thread_shows_its_newest_turns() -> None:
     """Of a thousand turns the newest are shown, and how many are hidden is said."""
-    seen = timeline(*THREADS["long"].turns, branches=(branch("a3"), branch("a999")))
-    lines = tree_text(seen).splitlines()
+    shown_timeline = timeline(*THREADS["long"].turns, branches=(branch("a3"), branch("a999")))
+    lines = tree_text(shown_timeline).splitlines()
     assert "┊ 940 earlier turns not shown, 1 branch at them" == lines[2]
     assert ["├─  941 0.90", "└─ 1000 0.90"] == [lines[3][:12], lines[-1][:12]]
-    assert 60 == fills_of(score_svg(seen)).total()
-    assert "940 earlier turns not shown, 1 branch at them" in words_of(tree_svg(seen))
+    assert 60 == fills_of(score_svg(shown_timeline)).total()
+    assert "940 earlier turns not shown, 1 branch at them" in words_of(tree_svg(shown_timeline))
 
 
 @pytest.mark.parametrize("picture", PICTURES.values(), ids=PICTURES)
-@pytest.mark.parametrize("seen", THREADS.values(), ids=THREADS)
-def test_pictures_stand_alone(picture: Any, seen: Timeline) -> None:
+@pytest.mark.parametrize("shown_timeline", THREADS.values(), ids=THREADS)
+def test_pictures_stand_alone(picture: Any, shown_timeline: Timeline) -> None:
     """A picture is well-formed, is called an image, names itself, and has its own background."""
-    root = drawn(picture(seen))
+    root = svg_root(picture(shown_timeline))
     assert [f"{SVG}svg", "img"] == [root.tag, root.get("role")]
-    assert [f"{SVG}title", f"{SVG}desc", f"{SVG}rect"] == [each.tag for each in root[:3]]
-    assert all(each.text for each in root[:2])
+    assert [f"{SVG}title", f"{SVG}desc", f"{SVG}rect"] == [element.tag for element in root[:3]]
+    assert all(element.text for element in root[:2])
     assert ["100%", "100%"] == [root[2].get("width"), root[2].get("height")]
 
 
-@pytest.mark.parametrize("seen", THREADS.values(), ids=THREADS)
-def test_shapes_stay_on_the_paper(seen: Timeline) -> None:
+@pytest.mark.parametrize("shown_timeline", THREADS.values(), ids=THREADS)
+def test_shapes_stay_on_the_paper(shown_timeline: Timeline) -> None:
     """Every number that places something lies within the picture."""
-    root = drawn(picture_svg(seen))
-    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    root = svg_root(picture_svg(shown_timeline))
+    width = float(root.get("width", ""))
+    height = float(root.get("height", ""))
     for panel in root.iter(f"{SVG}g"):
         top = float(panel.get("transform", "").removesuffix(")").split()[1])
         for shape in panel.iter():
@@ -287,14 +288,14 @@ def test_symbols_differ_in_shape() -> None:
 def test_curve_has_gaps() -> None:
     """The line joins neighbours that have a score, and nothing across the gap."""
     lines = [
-        each.get("points", "").split() for each in drawn(score_svg(FULL)).iter(f"{SVG}polyline")
+        line.get("points", "").split() for line in svg_root(score_svg(FULL)).iter(f"{SVG}polyline")
     ]
     assert [1, 2] == [len(points) for points in lines]
 
 
 def test_thresholds_are_dashed_and_named() -> None:
     """Both thresholds are dashed in different rhythms and carry their values."""
-    dashes = {each.get("stroke-dasharray") for each in drawn(score_svg(FULL)).iter(f"{SVG}line")}
+    dashes = {line.get("stroke-dasharray") for line in svg_root(score_svg(FULL)).iter(f"{SVG}line")}
     assert {"none", "6 4", "2 4"} == dashes
     assert {"checkpoint ≥ 0.80", "fails < 0.50"} < set(words_of(score_svg(FULL)))
 
@@ -305,14 +306,17 @@ def test_thresholds_are_dashed_and_named() -> None:
 )
 def test_a_turn_that_waits_for_a_person_says_so(language: Any, waits: str, decides: str) -> None:
     """In the tree, in the picture and in the table, and as a question that is no turn yet."""
-    asked = turn(1, question="Q", answer=None, message_id="q1", score=None, outcome=None)
+    question_turn = turn(1, question="Q", answer=None, message_id="q1", score=None, outcome=None)
     request = {"action_requests": [{"name": "deliver_answer"}]}
     pending = PendingQuestion(question="Q", question_id="q1", request=request)
-    shown = replace(timeline(asked), language=language, pending=pending)
-    assert (f"[{decides}]" in str(shown), picture_html(shown).count(decides)) == (True, 4)
-    assert f"[{decides}]" in str(replace(shown, turns=()))
-    stopped = replace(shown, pending=replace(pending, request=None))
-    assert f"[{waits}]" in str(stopped)
+    pending_timeline = replace(timeline(question_turn), language=language, pending=pending)
+    assert (
+        f"[{decides}]" in str(pending_timeline),
+        picture_html(pending_timeline).count(decides),
+    ) == (True, 4)
+    assert f"[{decides}]" in str(replace(pending_timeline, turns=()))
+    stopped_timeline = replace(pending_timeline, pending=replace(pending, request=None))
+    assert f"[{waits}]" in str(stopped_timeline)
 
 
 def test_what_was_taken_back_is_counted() -> None:
@@ -323,37 +327,41 @@ def test_what_was_taken_back_is_counted() -> None:
 
 def test_tree_writes_what_the_text_says() -> None:
     """The drawn tree has the turns, tails and branches of the text."""
-    written = words_of(tree_svg(FULL))
-    assert "Question 3?· lists[low quality][rejected 2 times]" in written
-    assert "デコレータとは?· 装飾◆ cp-a4" in written
-    assert "rolled back, 4 messages: start" in written
-    assert written.index("other branches") < written.index("undone, 2 messages: /undo")
+    texts = words_of(tree_svg(FULL))
+    assert "Question 3?· lists[low quality][rejected 2 times]" in texts
+    assert "デコレータとは?· 装飾◆ cp-a4" in texts
+    assert "rolled back, 4 messages: start" in texts
+    assert texts.index("other branches") < texts.index("undone, 2 messages: /undo")
 
 
 def test_checkpoints_at_the_start_are_drawn() -> None:
     """The text and the drawn tree name them, and the tree has one more diamond."""
     plain = timeline(turn(1))
     at_start = replace(annotation("start", "plan", number=0), message_id=None)
-    marked = timeline(turn(1), checkpoints=(at_start,))
-    assert "○ start ◆ plan" in str(marked)
-    assert "start◆ plan" in words_of(tree_svg(marked))
+    timeline_with_marks = timeline(turn(1), checkpoints=(at_start,))
+    assert "○ start ◆ plan" in str(timeline_with_marks)
+    assert "start◆ plan" in words_of(tree_svg(timeline_with_marks))
     assert "start" in words_of(tree_svg(plain))
-    assert tree_svg(plain).count("<path") + 1 == tree_svg(marked).count("<path")
+    assert tree_svg(plain).count("<path") + 1 == tree_svg(timeline_with_marks).count("<path")
 
 
 def test_close_thresholds_do_not_overlap() -> None:
     """The names of two equal thresholds stand below one another."""
-    seen = timeline(turn(1), quality_threshold=0.8, checkpoint_threshold=0.8)
-    names = [e for e in drawn(score_svg(seen)).iter(f"{SVG}text") if "0.80" in (e.text or "")]
+    shown_timeline = timeline(turn(1), quality_threshold=0.8, checkpoint_threshold=0.8)
+    names = [
+        e
+        for e in svg_root(score_svg(shown_timeline)).iter(f"{SVG}text")
+        if "0.80" in (e.text or "")
+    ]
     assert 16 == float(names[1].get("y", "")) - float(names[0].get("y", ""))
 
 
-@pytest.mark.parametrize("words", HOSTILE.values(), ids=HOSTILE)
-def test_hostile_words_are_only_words(words: str) -> None:
+@pytest.mark.parametrize("hostile_text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_words_are_only_words(hostile_text: str) -> None:
     """For any text, the pictures are well-formed and harmless."""
-    bundle = mimebundle(everything(words=words))
+    bundle = mimebundle(everything(text=hostile_text))
     for key in ("image/svg+xml", "text/html"):
-        tags = {each.tag.removeprefix(SVG) for each in drawn(bundle[key]).iter()}
+        tags = {element.tag.removeprefix(SVG) for element in svg_root(bundle[key]).iter()}
         assert "script" not in tags
     for text in bundle.values():
         text.encode()
@@ -362,34 +370,34 @@ def test_hostile_words_are_only_words(words: str) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=80))
-def test_any_words_can_be_drawn(words: str) -> None:
+def test_any_words_can_be_drawn(hostile_text: str) -> None:
     """There is no text that breaks a picture."""
-    bundle = mimebundle(everything(words=words))
-    drawn(bundle["image/svg+xml"])
-    drawn(bundle["text/html"])
+    bundle = mimebundle(everything(text=hostile_text))
+    svg_root(bundle["image/svg+xml"])
+    svg_root(bundle["text/html"])
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=60), st.integers(1, 40))
-def test_one_line_fits(words: str, cells: int) -> None:
+def test_one_line_fits(text: str, cells: int) -> None:
     """A shortened text never takes more cells than there are, and shortening is idempotent."""
-    line = one_line(words, cells)
+    line = one_line(text, cells)
     assert cells_of(line) <= cells
     assert line == one_line(line, cells)
 
 
 def test_page_has_the_picture_and_a_table() -> None:
     """The page holds the picture and a table with headings for columns and rows."""
-    page = drawn(picture_html(FULL))
+    page = svg_root(picture_html(FULL))
     assert page.find(f"{SVG}svg") is not None
-    assert ["col"] * 6 == [each.get("scope") for each in page.iterfind(".//thead/tr/th")]
+    assert ["col"] * 6 == [cell.get("scope") for cell in page.iterfind(".//thead/tr/th")]
     row = page.findall(".//tbody/tr")[2]
     result = "failed, low quality, rejected 2 times"
-    assert ["3", "0.31", result, "lists", "Question 3?", None] == [each.text for each in row]
+    assert ["3", "0.31", result, "lists", "Question 3?", None] == [cell.text for cell in row]
 
 
 def test_page_of_an_empty_thread_has_no_table() -> None:
     """Without turns there is nothing to list."""
-    page = drawn(picture_html(timeline()))
+    page = svg_root(picture_html(timeline()))
     assert page.find(".//table") is None
     assert any("There are no messages yet." in text for text in page.itertext())
 
@@ -410,12 +418,14 @@ def test_markdown_fence_is_longer_than_any_within() -> None:
 
 def test_the_picture_of_a_japanese_thread() -> None:
     """Its own words are Japanese: in the picture, in what is read aloud, and in the table."""
-    given = re.compile(r"Question \d|lists|weather|basics|cp-a4|too short|: start|/undo|スレッド t")
-    page = drawn(picture_html(JAPANESE))
-    words = [given.sub("", text) for text in page.itertext()]
-    assert [] == [text for text in words if re.search("[A-Za-z]", text)]
+    names_of_user = re.compile(
+        r"Question \d|lists|weather|basics|cp-a4|too short|: start|/undo|スレッド t"
+    )
+    page = svg_root(picture_html(JAPANESE))
+    texts = [names_of_user.sub("", text) for text in page.itertext()]
+    assert [] == [text for text in texts if re.search("[A-Za-z]", text)]
     assert (
         "スコアは0.31から0.90、1ターンが不合格。0.50未満は不合格、0.80以上はチェックポイントになります。"
-        in words
+        in texts
     )
     assert "メッセージはまだありません。" in words_of(picture_svg(timeline(language="ja")))

@@ -22,11 +22,11 @@ Read = Callable[..., Settings]
 
 
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Read:
+def read_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Read:
     """Reads settings, with a value of one of them in each of some sources."""
     monkeypatch.chdir(tmp_path)
 
-    def read(name: str, **values: Any) -> Settings:
+    def load(name: str, **values: Any) -> Settings:
         arguments = {**NEEDS.get(name, {})}
         if "file" in values:
             line = f"{name} = {toml(values['file'])}\n"
@@ -40,12 +40,13 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Read:
         settings = load_settings(arguments)
         return settings.for_run(context_of({name: values["run"]})) if "run" in values else settings
 
-    return read
+    return load
 
 
 def two_values(name: str) -> tuple[Any, Any]:
     """Two possible values of a setting, neither of them none."""
-    first, default = OTHER[name], Settings.model_fields[name].default
+    first = OTHER[name]
+    default = Settings.model_fields[name].default
     if default is not None:
         return first, as_json(default)
     if name == "preset":
@@ -74,32 +75,32 @@ def pairs() -> Iterator[Any]:
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(("name", "stronger", "weaker"), [*pairs()])
 def test_the_stronger_source_wins_for_every_setting(
-    name: str, stronger: str, weaker: str, read: Read
+    name: str, stronger: str, weaker: str, read_settings: Read
 ) -> None:
     """A run's context, an argument, the preset, the environment, the file, for any values."""
-    one, other = two_values(name)
+    one, second = two_values(name)
     expected = [
-        value_of(load_settings({name: v, **NEEDS.get(name, {})}), name) for v in (one, other)
+        value_of(load_settings({name: v, **NEEDS.get(name, {})}), name) for v in (one, second)
     ]
     assert expected[0] != expected[1]
 
-    seen = [
-        value_of(read(name, **{stronger: high, weaker: low}), name)
-        for high, low in ((one, other), (other, one))
+    values_seen = [
+        value_of(read_settings(name, **{stronger: high, weaker: low}), name)
+        for high, low in ((one, second), (second, one))
     ]
 
     assert [sorted(map(str, e)) if isinstance(e, list) else e for e in expected] == [
-        sorted(map(str, e)) if isinstance(e, list) else e for e in seen
+        sorted(map(str, e)) if isinstance(e, list) else e for e in values_seen
     ]
 
 
-@pytest.mark.parametrize("left", range(len(SOURCES) + 1))
-def test_a_source_counts_where_no_stronger_one_speaks(left: int, read: Read) -> None:
+@pytest.mark.parametrize("index", range(len(SOURCES) + 1))
+def test_a_source_counts_where_no_stronger_one_speaks(index: int, read_settings: Read) -> None:
     """All five at once, then without the strongest, and so on to the default."""
-    values = {source: 100 + place for place, source in enumerate(SOURCES)}
-    weaker = {source: values[source] for source in SOURCES[left:]}
+    values = {source: 100 + number for number, source in enumerate(SOURCES)}
+    weaker = {source: values[source] for source in SOURCES[index:]}
 
-    assert next(iter(weaker.values()), 20) == read("recents", **weaker).recents
+    assert next(iter(weaker.values()), 20) == read_settings("recents", **weaker).recents
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,10 @@ def test_a_preset_sets_its_numbers_and_nothing_else(preset: str, values: dict[st
     assert expected == load_settings().for_run(Context(preset=preset)).model_dump()
 
 
-@pytest.mark.parametrize("source", [each for each in SOURCES if each != "preset"])
-def test_every_source_may_name_the_preset(source: str, read: Read) -> None:
+@pytest.mark.parametrize("source", [source for source in SOURCES if source != "preset"])
+def test_every_source_may_name_the_preset(source: str, read_settings: Read) -> None:
     """Wherever it is named, its values stand between the arguments and the environment."""
-    settings = read("preset", **{source: "chat"})
+    settings = read_settings("preset", **{source: "chat"})
 
     assert ("chat", 10, 2) == (settings.preset, settings.recents, settings.primers)
 
@@ -141,12 +142,14 @@ def test_a_run_may_change_the_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNSAY_RECENTS", "77")
     settings = load_settings({"preset": "chat", "primers": 9})
     run = settings.for_run(Context(preset="long_task"))
-    again = run.for_run(Context(preset="debugging", window_messages=60))
+    second_run = run.for_run(Context(preset="debugging", window_messages=60))
 
-    assert [10, 77, 30] == [each.recents for each in (settings, run, again)]
-    assert [9, 9, 9] == [each.primers for each in (settings, run, again)]
-    assert [30, 75, 60] == [each.window_messages for each in (settings, run, again)]
-    assert [25_000, None, 75_000] == [each.agent_budget_tokens for each in (settings, run, again)]
+    assert [10, 77, 30] == [layer.recents for layer in (settings, run, second_run)]
+    assert [9, 9, 9] == [layer.primers for layer in (settings, run, second_run)]
+    assert [30, 75, 60] == [layer.window_messages for layer in (settings, run, second_run)]
+    assert [25_000, None, 75_000] == [
+        layer.agent_budget_tokens for layer in (settings, run, second_run)
+    ]
 
 
 def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +167,7 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "problem"),
     [
         pytest.param(
             {"preset": "debuging"},
@@ -259,10 +262,10 @@ def test_presets_may_be_the_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_what_is_nearly_right_is_refused_with_the_right_name(
-    values: dict[str, Any], said: str
+    values: dict[str, Any], problem: str
 ) -> None:
     """Nothing unknown is ignored, and nothing is guessed either."""
-    with pytest.raises(ConfigurationError, match=re.escape(said)):
+    with pytest.raises(ConfigurationError, match=re.escape(problem)):
         load_settings(values)
 
 
@@ -273,7 +276,7 @@ def test_a_run_cannot_name_a_preset_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "correction"),
     [
         ("UNSAY_MODLE", "UNSAY_MODEL"),
         ("unsay_modle", "UNSAY_MODEL"),
@@ -282,12 +285,12 @@ def test_a_run_cannot_name_a_preset_that_is_not_there() -> None:
     ],
 )
 def test_a_misspelt_variable_is_refused(
-    name: str, meant: str, monkeypatch: pytest.MonkeyPatch
+    name: str, correction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A budget that is not kept because of a letter is dear."""
     monkeypatch.setenv(name, "x")
 
-    with pytest.raises(ConfigurationError, match=f"variable '{name}': did you mean '{meant}'"):
+    with pytest.raises(ConfigurationError, match=f"variable '{name}': did you mean '{correction}'"):
         load_settings()
 
 
@@ -317,8 +320,10 @@ def test_variables_of_others_are_left_alone(name: str, monkeypatch: pytest.Monke
 
 def slips(name: str) -> Iterator[str]:
     """A name with a letter lost, doubled, changed, or swapped: the first, one amid, the last."""
-    for place in {0, len(name) // 2, len(name) - 1}:
-        letter, before, after = name[place], name[:place], name[place + 1 :]
+    for index in {0, len(name) // 2, len(name) - 1}:
+        letter = name[index]
+        before = name[:index]
+        after = name[index + 1 :]
         yield before + after
         yield before + letter + letter + after
         yield before + "#" + after
@@ -341,7 +346,7 @@ def test_a_preset_names_settings_that_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "given", "merged"),
+    ("lower", "upper", "result"),
     [
         pytest.param({}, {}, {}, id="nothing"),
         pytest.param({"primers": 1}, {"primers": 7}, {"primers": 7}, id="one over another"),
@@ -360,10 +365,10 @@ def test_a_preset_names_settings_that_exist() -> None:
     ],
 )
 def test_layers_lie_over_each_other(
-    below: Mapping[str, Any], given: Mapping[str, Any], merged: Mapping[str, Any]
+    lower: Mapping[str, Any], upper: Mapping[str, Any], result: Mapping[str, Any]
 ) -> None:
     """The preset is between arguments and the sources below, from any source."""
-    assert merged == merge_layers(below, given)
+    assert result == merge_layers(lower, upper)
 
 
 SEEDS = {
@@ -385,10 +390,12 @@ SEEDS = {
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("alias", SEEDS)
-def test_every_source_reads_the_names_of_the_articles(alias: str, source: str, read: Read) -> None:
+def test_every_source_reads_the_names_of_the_articles(
+    alias: str, source: str, read_settings: Read
+) -> None:
     """Environment, file, preset, argument and run accept another name of a setting."""
     value, name, expected = SEEDS[alias]
-    assert expected == getattr(read(alias, **{source: value}), name)
+    assert expected == getattr(read_settings(alias, **{source: value}), name)
 
 
 @pytest.mark.parametrize(
@@ -397,8 +404,8 @@ def test_every_source_reads_the_names_of_the_articles(alias: str, source: str, r
 )
 def test_two_flags_are_the_mode_of_a_budget(flags: tuple[bool, ...], mode: str) -> None:
     """A hard limit comes before approval; without both a budget only warns."""
-    given = dict(zip(("hard_limit", "require_approval"), flags, strict=False))
-    assert mode == load_settings(given).budget_mode
+    flags_given = dict(zip(("hard_limit", "require_approval"), flags, strict=False))
+    assert mode == load_settings(flags_given).budget_mode
 
 
 def test_a_mode_and_a_flag_that_differ_are_refused() -> None:
@@ -412,5 +419,5 @@ def test_a_mode_and_a_flag_that_differ_are_refused() -> None:
 @pytest.mark.parametrize("name", ["my-preset", "My-Preset", " my-preset ", "MY_PRESET"])
 def test_a_preset_of_your_own_has_its_name_in_any_case(name: str) -> None:
     """With a hyphen or an underscore."""
-    own = {"my-preset": {"recents": 4}}
-    assert 4 == load_settings({"preset": name, "presets": own}).recents
+    own_presets = {"my-preset": {"recents": 4}}
+    assert 4 == load_settings({"preset": name, "presets": own_presets}).recents

@@ -81,16 +81,16 @@ def test_each_source_is_read(
     name: str, write: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A setting comes from the file, from the environment, or as an argument."""
-    other = OTHER[name]
-    given_value = value_of(load_settings({name: other, **NEEDS.get(name, {})}), name)
-    for needed, value in NEEDS.get(name, {}).items():
-        monkeypatch.setenv(f"UNSAY_{needed.upper()}", variable(value))
-    monkeypatch.setenv(f"UNSAY_{name.upper()}", variable(other))
+    other_value = OTHER[name]
+    given_value = value_of(load_settings({name: other_value, **NEEDS.get(name, {})}), name)
+    for needed_name, value in NEEDS.get(name, {}).items():
+        monkeypatch.setenv(f"UNSAY_{needed_name.upper()}", variable(value))
+    monkeypatch.setenv(f"UNSAY_{name.upper()}", variable(other_value))
     from_environment = value_of(load_settings(), name)
     monkeypatch.delenv(f"UNSAY_{name.upper()}")
-    write(**{name: other})
+    write(**{name: other_value})
 
-    assert [other] * 3 == [given_value, from_environment, value_of(load_settings(), name)]
+    assert [other_value] * 3 == [given_value, from_environment, value_of(load_settings(), name)]
 
 
 def test_the_stronger_source_wins(
@@ -167,45 +167,45 @@ IMPOSSIBLE = [
 
 
 @pytest.mark.parametrize(
-    ("given", "used"),
+    ("value_given", "value_used"),
     [pytest.param(1_000, 200, id="too wide"), pytest.param(0, 5, id="too narrow")],
 )
 def test_an_impossible_window_is_brought_in(
-    given: int, used: int, caplog: pytest.LogCaptureFixture
+    value_given: int, value_used: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The nearest possible window is used, in a run's context as well, and a warning names it."""
     settings = load_settings()
 
-    assert used == load_settings({"window_messages": given}).window_messages
-    assert used == settings.for_run(Context(window_messages=given)).window_messages
-    assert f"value={given} used={used}" in caplog.text
+    assert value_used == load_settings({"window_messages": value_given}).window_messages
+    assert value_used == settings.for_run(Context(window_messages=value_given)).window_messages
+    assert f"value={value_given} used={value_used}" in caplog.text
 
 
-@pytest.mark.parametrize(("values", "said"), IMPOSSIBLE)
-def test_impossible_arguments_are_refused(values: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("values", "problem"), IMPOSSIBLE)
+def test_impossible_arguments_are_refused(values: dict[str, Any], problem: str) -> None:
     """Each fault is named, and nothing is ignored."""
-    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{said}"):
+    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{problem}"):
         load_settings(values)
 
 
-@pytest.mark.parametrize(("values", "said"), IMPOSSIBLE[:5] + IMPOSSIBLE[-3:])
+@pytest.mark.parametrize(("values", "problem"), IMPOSSIBLE[:5] + IMPOSSIBLE[-3:])
 def test_impossible_values_in_the_file_are_refused(
-    values: dict[str, Any], said: str, tmp_path: Path
+    values: dict[str, Any], problem: str, tmp_path: Path
 ) -> None:
     """A file is read as strictly as arguments are."""
     lines = [f"{name} = {json.dumps(value).lower()}\n" for name, value in values.items()]
     (tmp_path / "unsay.toml").write_text("".join(lines))
 
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=problem):
         load_settings()
 
 
 def test_a_value_in_the_file_is_refused_with_the_path_of_the_file(tmp_path: Path) -> None:
     """A reader may not know that there is one, or in which folder."""
     (tmp_path / "unsay.toml").write_text('stream = "fast"\n')
-    with pytest.raises(ConfigurationError) as raised:
+    with pytest.raises(ConfigurationError) as error_info:
         load_settings()
-    assert str(raised.value).endswith(
+    assert str(error_info.value).endswith(
         f"'live' or 'held', got 'fast' (from '{tmp_path}/unsay.toml')"
     )
 
@@ -228,16 +228,16 @@ def test_an_empty_variable_counts_as_not_set(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("commands", "said"),
+    ("commands", "problem"),
     [
         ("undo", "commands: write 'all', 'none' or a list of commands, such as \\['undo'\\]"),
         (["undoo"], r"used: commands.0: .*\(did you mean 'undo'\?\)$"),
     ],
     ids=["a text", "an unknown name"],
 )
-def test_commands_are_named_in_a_list(commands: Any, said: str) -> None:
+def test_commands_are_named_in_a_list(commands: Any, problem: str) -> None:
     """The error is about what was meant, not about each type that the value could have."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=problem):
         load_settings({"commands": commands})
 
 
@@ -248,7 +248,7 @@ def test_a_setting_of_all_runs_in_a_context_is_logged(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "problem"),
     [
         pytest.param("QUALITY_THRESHOLD", "nan", "finite", id="not a number"),
         pytest.param("MAX_ROLLBACKS", "many", "valid integer", id="a word"),
@@ -267,12 +267,12 @@ def test_a_setting_of_all_runs_in_a_context_is_logged(caplog: pytest.LogCaptureF
     ],
 )
 def test_impossible_variables_are_refused(
-    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So is the environment."""
     monkeypatch.setenv(f"UNSAY_{name}", value)
 
-    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{said}"):
+    with pytest.raises(ConfigurationError, match=f"These settings cannot be used: .*{problem}"):
         load_settings()
 
 
@@ -288,9 +288,9 @@ def test_a_broken_file_is_refused(content: bytes, line: int, tmp_path: Path) -> 
     """The message names the file with its folder, and the line."""
     (tmp_path / "unsay.toml").write_bytes(content)
 
-    with pytest.raises(ConfigurationError, match=f"at line {line}") as raised:
+    with pytest.raises(ConfigurationError, match=f"at line {line}") as error_info:
         load_settings()
-    assert str(raised.value).startswith(f"The file '{tmp_path}/unsay.toml' cannot be read: ")
+    assert str(error_info.value).startswith(f"The file '{tmp_path}/unsay.toml' cannot be read: ")
 
 
 def test_a_run_overrides_what_its_context_names() -> None:
@@ -322,7 +322,7 @@ def test_every_override_is_a_setting(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("context", "said"),
+    ("context", "problem"),
     [
         pytest.param(Context(max_rollbacks=99), "max_rollbacks", id="impossible"),
         pytest.param(
@@ -331,9 +331,9 @@ def test_every_override_is_a_setting(name: str) -> None:
         pytest.param(Context(judging="mood"), "judging", id="unknown word"),  # type: ignore[arg-type]
     ],
 )
-def test_impossible_overrides_are_refused(context: Context, said: str) -> None:
+def test_impossible_overrides_are_refused(context: Context, problem: str) -> None:
     """A run with an impossible context does not begin."""
-    with pytest.raises(ConfigurationError, match=said):
+    with pytest.raises(ConfigurationError, match=problem):
         load_settings().for_run(context)
 
 
@@ -416,10 +416,12 @@ def test_a_raised_quality_threshold_raises_the_other_one() -> None:
     assert 0.95 == run.checkpoint_threshold
 
 
-@pytest.mark.parametrize("given", [{}, {"checkpoint_threshold": 0.8}], ids=["default", "given"])
-def test_a_threshold_of_one_language_leaves_the_other_alone(given: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "thresholds", [{}, {"checkpoint_threshold": 0.8}], ids=["default", "given"]
+)
+def test_a_threshold_of_one_language_leaves_the_other_alone(thresholds: dict[str, Any]) -> None:
     """A high one for Japanese does not raise the threshold of checkpoints, which is for both."""
-    settings = load_settings({"quality_thresholds": {"ja": 0.95}, **given})
+    settings = load_settings({"quality_thresholds": {"ja": 0.95}, **thresholds})
     assert 0.8 == settings.checkpoint_threshold
     assert [0.5, 0.95] == [settings.quality_in("en"), settings.quality_in("ja")]
 
@@ -436,17 +438,23 @@ def test_thresholds_of_all_sources(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A high `quality_threshold` raises the other one's default; two that do not fit are refused."""
-    given: dict[str, dict[str, Any]] = {name: {} for name in SOURCES}
-    given[quality]["quality_threshold"] = 0.9
+    values_by_source: dict[str, dict[str, Any]] = {name: {} for name in SOURCES}
+    values_by_source[quality]["quality_threshold"] = 0.9
     if checkpoint is not None:
-        given[checkpoint]["checkpoint_threshold"] = 0.7
-    for name, value in given["environment"].items():
+        values_by_source[checkpoint]["checkpoint_threshold"] = 0.7
+    for name, value in values_by_source["environment"].items():
         monkeypatch.setenv(f"UNSAY_{name.upper()}", str(value))
-    write(**given["file"])
-    preset = {"presets": {"mine": given["preset"]}, "preset": "mine"} if given["preset"] else {}
+    write(**values_by_source["file"])
+    preset = (
+        {"presets": {"mine": values_by_source["preset"]}, "preset": "mine"}
+        if values_by_source["preset"]
+        else {}
+    )
 
     def run() -> Settings:
-        return load_settings({**preset, **given["argument"]}).for_run(Context(**given["run"]))
+        return load_settings({**preset, **values_by_source["argument"]}).for_run(
+            Context(**values_by_source["run"])
+        )
 
     if checkpoint is None:
         assert 0.9 == run().checkpoint_threshold
@@ -489,7 +497,7 @@ class TestThresholdsByLanguage:
     """`quality_thresholds` against a `quality_threshold` from another source."""
 
     @pytest.fixture(autouse=True)
-    def _calibrated(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _calibrate(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         Path("unsay.toml").write_text("quality_thresholds = {ja = 0.7}\n")
 
@@ -503,25 +511,25 @@ class TestThresholdsByLanguage:
         run = load_settings().for_run(Context(quality_threshold=0.4))
         argument = load_settings({"quality_threshold": 0.3})
         monkeypatch.setenv("UNSAY_QUALITY_THRESHOLD", "0.2")
-        given = [each.quality_in("ja") for each in (run, argument, load_settings())]
-        assert [0.4, 0.3, 0.2] == given
+        qualities = [settings.quality_in("ja") for settings in (run, argument, load_settings())]
+        assert [0.4, 0.3, 0.2] == qualities
         assert "default" == argument.source_of("quality_thresholds")
 
     def test_the_same_source(self) -> None:
         """In one source the threshold of the language is the more exact one."""
-        both = {"quality_threshold": 0.3, "quality_thresholds": {"ja": 0.6}}
-        assert 0.6 == load_settings(both).quality_in("ja")
+        thresholds = {"quality_threshold": 0.3, "quality_thresholds": {"ja": 0.6}}
+        assert 0.6 == load_settings(thresholds).quality_in("ja")
 
 
 def test_a_misspelt_override_of_a_run(caplog: pytest.LogCaptureFixture) -> None:
     """It is one Python warning with the right name; a host's own keys are left alone."""
     settings = load_settings()
-    for slip, meant in (("quality_thresold", "quality_threshold"), ("languge", "language")):
+    for slip, correction in (("quality_thresold", "quality_threshold"), ("languge", "language")):
         wrong: Any = {slip: "x"}
-        with pytest.warns(UserWarning, match=f"{slip!r}: did you mean {meant!r}") as warned:
+        with pytest.warns(UserWarning, match=f"{slip!r}: did you mean {correction!r}") as warnings:
             assert settings is settings.for_run(wrong)
         assert settings is settings.for_run(wrong)
-        assert 1 == len(warned)
+        assert 1 == len(warnings)
 
     hosts: Any = {"user_id": "ann", "label": "x", "model_name": "y", 3: "z", "thread_id": "t"}
     assert settings is settings.for_run({**hosts, "checkpoint_id": "1f0", "checkpoint_ns": ""})

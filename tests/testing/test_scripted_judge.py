@@ -44,7 +44,7 @@ GRADE_SCHEMA = {
 }
 
 
-def judged(answer: str) -> list[BaseMessage]:
+def judge_messages(answer: str) -> list[BaseMessage]:
     """Unsay's own judge prompt over one answer."""
     fence = Fence.around("How?", answer)
     material = f"{fence.wrap('question', 'How?')}\n{fence.wrap('answer', answer)}"
@@ -85,7 +85,7 @@ def test_judge_scores_by_the_answer(answer: str, reply: str) -> None:
         scores={"Buy a car": 0.1, "Buy a carpet": 0.4, "void": "nan", " 4 < 5": 0.2, "Grade": 0.0}
     )
 
-    assert reply == judge.invoke(judged(answer)).content
+    assert reply == judge.invoke(judge_messages(answer)).content
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_judge_answers_in_a_structure(schema: Any) -> None:
     """A judge that is asked for a schema fills it in."""
     judge = ScriptedJudge(scores={"car": 0.1}).with_structured_output(schema)
 
-    grade = judge.invoke(judged("Buy a car."))
+    grade = judge.invoke(judge_messages("Buy a car."))
 
-    read = grade.model_dump() if isinstance(grade, Grade) else grade
-    assert {"score": 0.1, "reason": "scripted for 'car'"} == read
+    grade_fields = grade.model_dump() if isinstance(grade, Grade) else grade
+    assert {"score": 0.1, "reason": "scripted for 'car'"} == grade_fields
 
 
 def test_judge_can_fail_and_talk_nonsense() -> None:
@@ -124,16 +124,16 @@ def test_judge_can_fail_and_talk_nonsense() -> None:
     judge = ScriptedJudge(scores={"car": Fault(error=OSError("down")), "boat": "nan"})
 
     with pytest.raises(OSError, match="down"):
-        judge.invoke(judged("Buy a car."))
+        judge.invoke(judge_messages("Buy a car."))
     with pytest.raises(OutputParserException):
-        judge.with_structured_output(Grade).invoke(judged("Buy a boat."))
+        judge.with_structured_output(Grade).invoke(judge_messages("Buy a boat."))
     judge.assert_all_used()
 
 
 def test_judge_reports_scores_left_over() -> None:
     """A score whose answer was never judged is named at the end."""
     judge = ScriptedJudge(scores={"car": 0.1, "boat": 0.2})
-    judge.invoke(judged("Buy a car."))
+    judge.invoke(judge_messages("Buy a car."))
 
     with pytest.raises(AssertionError, match="never asked for: 'boat'"):
         judge.assert_all_used()
@@ -178,10 +178,10 @@ def test_a_late_score_is_a_score() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scripted", "others"),
+    ("answer", "memories"),
     [("back", []), (TopicShift(kind="back", similarity=1.0, topic_id="kobe"), [OSAKA])],
 )
-def test_detector_cannot_go_back_to_nowhere(scripted: Any, others: list[TopicMemory]) -> None:
+def test_detector_cannot_go_back_to_nowhere(answer: Any, memories: list[TopicMemory]) -> None:
     """A script that goes back to a topic that is not there is an error."""
     with pytest.raises(AssertionError, match="'Back' goes back to"):
-        ScriptedDetector(default=scripted).detect("Back", KYOTO, others)
+        ScriptedDetector(default=answer).detect("Back", KYOTO, memories)

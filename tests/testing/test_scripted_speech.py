@@ -33,10 +33,10 @@ def attempt(number: int, question: str) -> list[BaseMessage]:
     return [SystemMessage(f"Be kind.\n\n{retry}"), HumanMessage(question)]
 
 
-def joined(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
+def join_chunks(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
     """What LangChain makes of a stream."""
-    first, *rest = chunks
-    return first + rest if rest else first
+    first, *others_of_chunks = chunks
+    return first + others_of_chunks if others_of_chunks else first
 
 
 @given(st.text())
@@ -67,13 +67,13 @@ async def test_four_ways_of_calling_agree() -> None:
     got = [
         bound.invoke("train"),
         await bound.ainvoke("train"),
-        joined(list(bound.stream("train"))),
-        joined([chunk async for chunk in bound.astream("train")]),
+        join_chunks(list(bound.stream("train"))),
+        join_chunks([chunk async for chunk in bound.astream("train")]),
     ]
 
     fields = {"content", "tool_calls", "usage_metadata", "response_metadata"}
-    first, *others = [message.model_dump(include=fields) for message in got]
-    assert [first] * 3 == others
+    first, *dumps = [message.model_dump(include=fields) for message in got]
+    assert [first] * 3 == dumps
     assert "Let me look." == first["content"]
     assert 1 == len(first["tool_calls"])
     assert "tool_calls" == first["response_metadata"]["finish_reason"]
@@ -110,21 +110,21 @@ def test_usage_and_metadata() -> None:
 def test_usage_counts_tool_calls() -> None:
     """A message that only calls tools still costs tokens, when written and when sent again."""
     chat = ScriptedChat(default=ToolCalls(calls=[LOOK]))
-    asked = HumanMessage("train")
-    called = chat.bind_tools([trains]).invoke([asked])
-    read = ScriptedChat(default="Yes.").invoke([asked, called])
+    question = HumanMessage("train")
+    call_message = chat.bind_tools([trains]).invoke([question])
+    answer = ScriptedChat(default="Yes.").invoke([question, call_message])
 
-    assert called.usage_metadata is not None
-    assert read.usage_metadata is not None
-    assert called.usage_metadata["output_tokens"] > 0
-    assert 1 + called.usage_metadata["output_tokens"] == read.usage_metadata["input_tokens"]
+    assert call_message.usage_metadata is not None
+    assert answer.usage_metadata is not None
+    assert call_message.usage_metadata["output_tokens"] > 0
+    assert 1 + call_message.usage_metadata["output_tokens"] == answer.usage_metadata["input_tokens"]
 
 
 def test_truncated_reply_says_so() -> None:
     """A truncated reply has the finish reason of a length limit, whole and in a stream."""
     chat = ScriptedChat(default=Truncated(text="Two da"))
 
-    got = [chat.invoke("How long?"), joined(list(chat.stream("How long?")))]
+    got = [chat.invoke("How long?"), join_chunks(list(chat.stream("How long?")))]
 
     assert [("Two da", "length")] * 2 == [
         (message.content, message.response_metadata["finish_reason"]) for message in got
@@ -136,10 +136,10 @@ def test_message_is_sent_as_it_stands() -> None:
     blocks: list[str | dict[str, Any]] = [{"type": "text", "text": "Two days."}]
     call = {"name": "invented", "args": {}, "id": "c1"}
     message = AIMessage(blocks, tool_calls=[call], response_metadata={"finish_reason": "odd"})
-    untouched = message.model_copy(deep=True)
+    copy = message.model_copy(deep=True)
     chat = ScriptedChat(default=message)
 
-    got = [chat.invoke("How long?"), joined(list(chat.stream("How long?")))]
+    got = [chat.invoke("How long?"), join_chunks(list(chat.stream("How long?")))]
 
     assert [(blocks, ["invented"], "odd")] * 2 == [
         (m.content, [c["name"] for c in m.tool_calls], m.response_metadata["finish_reason"])
@@ -147,7 +147,7 @@ def test_message_is_sent_as_it_stands() -> None:
     ]
     got[0].tool_calls.clear()
     got[1].tool_calls[0]["args"]["to"] = "Nara"
-    assert untouched == message
+    assert copy == message
 
 
 def test_ids_are_langchains() -> None:
@@ -185,7 +185,8 @@ async def test_fault_in_the_middle_of_a_stream() -> None:
     """A stream yields the tokens before the fault and then raises; an invocation only raises."""
     fault = Fault(error=TimeoutError, after_tokens=2, text="Two days, then home.")
     chat = ScriptedChat(default=fault)
-    stream, astream = chat.stream("How long?"), chat.astream("How long?")
+    stream = chat.stream("How long?")
+    astream = chat.astream("How long?")
 
     assert ["Two", " days,"] == [next(stream).content for _ in range(2)]
     assert ["Two", " days,"] == [(await anext(astream)).content for _ in range(2)]
@@ -220,7 +221,7 @@ async def test_delay_leaves_the_event_loop_free(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(call, timeout=0.02)
 
-    assert [["one"], ["two"]] == [[m.text for m in sent] for sent in chat.calls]
+    assert [["one"], ["two"]] == [[m.text for m in request] for request in chat.calls]
 
 
 def test_delays_add_up_and_end_in_the_reply(monkeypatch: pytest.MonkeyPatch) -> None:

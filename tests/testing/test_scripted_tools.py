@@ -121,14 +121,14 @@ def test_tool_loop_streams() -> None:
     """Under LangGraph's message stream the same loop yields the same tokens."""
     chat = ScriptedChat(replies={"stay": STAY})
 
-    streamed = agent(chat).stream({"messages": ["Where do we stay?"]}, stream_mode="messages")
+    stream = agent(chat).stream({"messages": ["Where do we stay?"]}, stream_mode="messages")
 
     assert ["Let", " me", " look.", "", "", "And", " 9:14", " to", " Nara.", ""] == [
-        chunk.content for chunk, _ in streamed if isinstance(chunk, AIMessageChunk)
+        chunk.content for chunk, _ in stream if isinstance(chunk, AIMessageChunk)
     ]
 
 
-def called(chat: ScriptedChat, question: HumanMessage) -> AIMessage:
+def call_message(chat: ScriptedChat, question: HumanMessage) -> AIMessage:
     """The first reply to a question that is alone in its context."""
     return chat.bind_tools([trains, hotels]).invoke([question])
 
@@ -140,13 +140,13 @@ def test_call_ids_are_unique_and_replayed_alike() -> None:
     transcript = agent(chat).invoke({"messages": [ask]})["messages"]
     replay = agent(chat).invoke({"messages": [ask]})["messages"]
     second = HumanMessage("Where do we stay?", id="q2")
-    again = agent(chat).invoke({"messages": [*transcript, second]})["messages"]
+    messages_after = agent(chat).invoke({"messages": [*transcript, second]})["messages"]
 
     def ids(messages: list[BaseMessage]) -> list[str | None]:
         return [c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
 
-    assert 6 == len(set(ids(again)))
-    assert ids([called(chat, ask)]) != ids([called(chat, second)])
+    assert 6 == len(set(ids(messages_after)))
+    assert ids([call_message(chat, ask)]) != ids([call_message(chat, second)])
     assert ids(transcript) == ids(replay)
 
 

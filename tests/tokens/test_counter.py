@@ -22,7 +22,7 @@ WORDS = "the quick brown fox jumps over a lazy dog and runs away from all of the
 JAPANESE = "週末の旅行について相談したいのですが、京都でおすすめの宿はありますか。"
 
 
-def words(text: str) -> int:
+def count_words(text: str) -> int:
     """A vocabulary that has a token for each word."""
     return len(text.split())
 
@@ -46,7 +46,7 @@ def talk(turns: int, text: str = WORDS) -> list[BaseMessage]:
 
 def test_a_prompt_is_its_words_and_its_framing() -> None:
     """Each message and the reply's beginning cost what the provider puts around the words."""
-    counter = TokenCounter(encode=words)
+    counter = TokenCounter(encode=count_words)
     messages = [SystemMessage("be kind"), HumanMessage("how are you today")]
 
     assert 6 + 2 * MESSAGE_TOKENS + REPLY_TOKENS == counter.count(messages)
@@ -184,13 +184,13 @@ def test_a_vocabulary_can_be_named() -> None:
 )
 def test_all_of_a_message_is_counted_once(message: BaseMessage, tokens: int) -> None:
     """Words wherever they stand, calls, results, pictures and documents count, proofs do not."""
-    counter = TokenCounter(encode=words)
+    counter = TokenCounter(encode=count_words)
 
     assert tokens + MESSAGE_TOKENS + REPLY_TOKENS == counter.count([message])
 
 
 @pytest.mark.parametrize(
-    "offered",
+    "tool",
     [
         pytest.param(weather, id="a tool"),
         pytest.param(
@@ -200,42 +200,42 @@ def test_all_of_a_message_is_counted_once(message: BaseMessage, tokens: int) -> 
         pytest.param({"name": "weather", "input_schema": {"d": "of a city"}}, id="Anthropic's"),
     ],
 )
-def test_tools_count(offered: Any) -> None:
+def test_tools_count(tool: Any) -> None:
     """The description of the tools is part of the prompt."""
-    counter = TokenCounter(encode=words)
+    counter = TokenCounter(encode=count_words)
     messages = [HumanMessage("hi")]
 
-    assert counter.count(messages, [offered]) >= counter.count(messages) + TOOL_TOKENS + 3
+    assert counter.count(messages, [tool]) >= counter.count(messages) + TOOL_TOKENS + 3
 
 
 def test_the_last_report_says_what_the_next_prompt_costs() -> None:
     """All up to the last answer costs what its model said; only what follows is counted."""
-    reported = {"input_tokens": 900, "output_tokens": 100, "total_tokens": 1_000}
+    usage = {"input_tokens": 900, "output_tokens": 100, "total_tokens": 1_000}
     messages = [
         SystemMessage("be kind"),
         HumanMessage("hello"),
-        AIMessage("hi", usage_metadata=reported),
+        AIMessage("hi", usage_metadata=usage),
         HumanMessage("how are you"),
     ]
 
-    assert 1_000 + 3 + MESSAGE_TOKENS == TokenCounter(encode=words).project(messages)
+    assert 1_000 + 3 + MESSAGE_TOKENS == TokenCounter(encode=count_words).project(messages)
 
 
 def test_a_conversation_without_reports_is_counted() -> None:
     """Where no model reported anything, the next prompt is the sum of what is in it."""
-    counter = TokenCounter(encode=words)
+    counter = TokenCounter(encode=count_words)
 
     assert counter.count(talk(2), [weather]) == counter.project(talk(2), [weather])
 
 
 def test_a_context_that_continues_a_reported_one_costs_the_report_and_what_was_added() -> None:
     """A prompt is known once it was reported, with any hidden parts."""
-    sent = talk(3)
-    counter = TokenCounter(encode=words).observe(sent, {"input_tokens": 5_000}, [weather])
-    added = counter.count([*sent, HumanMessage("one two")], [weather])
+    messages = talk(3)
+    counter = TokenCounter(encode=count_words).observe(messages, {"input_tokens": 5_000}, [weather])
+    token_count = counter.count([*messages, HumanMessage("one two")], [weather])
 
-    assert 5_000 == counter.count(sent, [weather])
-    assert added == pytest.approx(5_000 + (2 + MESSAGE_TOKENS) * counter.ratio, abs=1)
+    assert 5_000 == counter.count(messages, [weather])
+    assert token_count == pytest.approx(5_000 + (2 + MESSAGE_TOKENS) * counter.ratio, abs=1)
 
 
 @pytest.mark.parametrize(
@@ -249,33 +249,35 @@ def test_a_context_that_continues_a_reported_one_costs_the_report_and_what_was_a
 )
 def test_a_context_that_was_changed_is_counted_again(view: list[BaseMessage]) -> None:
     """A report says nothing of a prompt that does not begin as the reported one did."""
-    counter = TokenCounter(encode=words).observe(talk(3), {"input_tokens": 5_000})
+    counter = TokenCounter(encode=count_words).observe(talk(3), {"input_tokens": 5_000})
 
     assert counter.count(view) < 1_000
 
 
 def test_other_tools_are_another_prompt() -> None:
     """What was reported with tools says nothing of the prompt without them."""
-    counter = TokenCounter(encode=words).observe(talk(3), {"input_tokens": 5_000}, [weather])
+    counter = TokenCounter(encode=count_words).observe(talk(3), {"input_tokens": 5_000}, [weather])
 
     assert counter.count(talk(3)) < 1_000
 
 
 def test_reports_correct_the_count() -> None:
     """After a few turns, texts are counted as the model counts them, here half as much again."""
-    truth = TokenCounter(encode=lambda text: words(text) * 3 // 2)
-    counter = TokenCounter(encode=words)
+    truth = TokenCounter(encode=lambda text: count_words(text) * 3 // 2)
+    counter = TokenCounter(encode=count_words)
     for turns in range(1, 12):
         counter = counter.observe(talk(turns), {"input_tokens": truth.count(talk(turns))})
 
-    other = [HumanMessage(WORDS * 20)]
-    assert counter.count(other) == pytest.approx(truth.count(other), rel=0.1)
-    assert TokenCounter(encode=words).count(other) < 0.7 * truth.count(other)
+    other_messages = [HumanMessage(WORDS * 20)]
+    assert counter.count(other_messages) == pytest.approx(truth.count(other_messages), rel=0.1)
+    assert TokenCounter(encode=count_words).count(other_messages) < 0.7 * truth.count(
+        other_messages
+    )
 
 
 def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
     """A provider's own instructions, the same in each prompt, hardly change what a text costs."""
-    counter = exact = TokenCounter(encode=words)
+    counter = exact = TokenCounter(encode=count_words)
     for turns in range(1, 30):
         counter = counter.observe(talk(turns), {"input_tokens": 300 + exact.count(talk(turns))})
 
@@ -286,24 +288,30 @@ def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
 
 def test_another_vocabulary_is_learned_in_few_turns() -> None:
     """After 100 tokens of texts at twice the count, the next text is counted within 10 %."""
-    counter, sent, reported = TokenCounter(encode=words), list[BaseMessage](), 0
+    counter = TokenCounter(encode=count_words)
+    messages = list[BaseMessage]()
+    tokens_reported = 0
     for turn in range(4):
-        new = HumanMessage(f"{WORDS} {turn} " * (25 // words(WORDS)))
-        sent, reported = [*sent, new], reported + 2 * words(new.text) + MESSAGE_TOKENS
-        counter = counter.observe(sent, {"input_tokens": reported + REPLY_TOKENS})
+        new = HumanMessage(f"{WORDS} {turn} " * (25 // count_words(WORDS)))
+        messages = [*messages, new]
+        tokens_reported = tokens_reported + 2 * count_words(new.text) + MESSAGE_TOKENS
+        counter = counter.observe(messages, {"input_tokens": tokens_reported + REPLY_TOKENS})
 
     assert counter.ratio == pytest.approx(2, rel=0.1)
 
 
 def test_a_correction_follows_the_conversation() -> None:
     """Where a conversation changes its language, what was learned of the first is forgotten."""
-    counter, sent, reported = TokenCounter(encode=words), list[BaseMessage](), 0
+    counter = TokenCounter(encode=count_words)
+    messages = list[BaseMessage]()
+    tokens_reported = 0
     ratios: list[float] = []
     for turn in range(120):
         new = HumanMessage(f"{WORDS * 20} {turn}")
-        sent, price = [*sent, new], 2 if turn < 30 else 1
-        reported += price * words(new.text) + MESSAGE_TOKENS
-        counter = counter.observe(sent, {"input_tokens": reported + REPLY_TOKENS})
+        messages = [*messages, new]
+        price = 2 if turn < 30 else 1
+        tokens_reported += price * count_words(new.text) + MESSAGE_TOKENS
+        counter = counter.observe(messages, {"input_tokens": tokens_reported + REPLY_TOKENS})
         ratios = [*ratios, counter.ratio]
 
     assert ratios[29] == pytest.approx(2, abs=0.1)
@@ -317,14 +325,14 @@ def test_a_correction_follows_the_conversation() -> None:
 )
 def test_a_report_of_nothing_teaches_nothing(usage: dict[str, Any] | None) -> None:
     """A model that reports nothing, or nonsense, leaves the counter as it was."""
-    counter = TokenCounter(encode=words)
+    counter = TokenCounter(encode=count_words)
 
     assert counter is counter.observe(talk(1), usage)
 
 
 def test_a_report_that_cannot_be_of_this_prompt_changes_no_ratio() -> None:
     """A report a hundred times the count is of something else; texts cost what they did."""
-    counter = TokenCounter(encode=words).observe(talk(2), {"input_tokens": 10_000})
+    counter = TokenCounter(encode=count_words).observe(talk(2), {"input_tokens": 10_000})
 
     assert 1.0 == counter.ratio
 
@@ -333,22 +341,22 @@ def test_a_report_that_cannot_be_of_this_prompt_changes_no_ratio() -> None:
 def test_what_is_learned_stays_small_and_plain(reports: list[tuple[int, int]]) -> None:
     """For any report, the calibration is JSON of one size and the ratio is plausible."""
     counter = TokenCounter()
-    for turns, reported in reports:
-        counter = counter.observe(talk(turns % 4), {"input_tokens": reported})
-    kept = json.dumps(counter.calibration)
+    for turns, tokens_reported in reports:
+        counter = counter.observe(talk(turns % 4), {"input_tokens": tokens_reported})
+    calibration = json.dumps(counter.calibration)
 
-    assert len(kept) < 250
-    assert counter.calibration == json.loads(kept)
+    assert len(calibration) < 250
+    assert counter.calibration == json.loads(calibration)
     assert counter.calibration["counted"] <= 2 * MEMORY_TOKENS
     assert 0.2 <= counter.ratio <= 5.0
 
 
 def test_what_was_learned_can_be_put_away_and_taken_up() -> None:
     """A counter made of what another learned counts as that one."""
-    learned = TokenCounter().observe(talk(3), {"input_tokens": 130})
-    kept: Calibration = json.loads(json.dumps(learned.calibration))
+    counter = TokenCounter().observe(talk(3), {"input_tokens": 130})
+    calibration: Calibration = json.loads(json.dumps(counter.calibration))
 
-    assert learned.count(talk(5)) == TokenCounter(calibration=kept).count(talk(5))
+    assert counter.count(talk(5)) == TokenCounter(calibration=calibration).count(talk(5))
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=8))

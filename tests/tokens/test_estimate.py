@@ -91,7 +91,8 @@ def test_no_text_has_no_tokens() -> None:
 
 def test_a_run_of_spaces_is_about_one_token() -> None:
     """However far a line is indented, the indent costs little more than a short one."""
-    short, long = "if x:\n    return y\n" * 50, f"if x:\n{' ' * 120}return y\n" * 50
+    short = "if x:\n    return y\n" * 50
+    long = f"if x:\n{' ' * 120}return y\n" * 50
 
     assert estimate(long) == pytest.approx(estimate(short), rel=0.25)
 
@@ -141,6 +142,6 @@ def test_any_text_has_a_sane_count(text: str, vocabulary: Vocabulary) -> None:
 @given(st.lists(st.text(max_size=80), max_size=6))
 def test_lines_count_about_as_one_text(lines: list[str]) -> None:
     """Texts that are joined line by line count what they count alone, and their line breaks."""
-    joined = estimate("\n".join(lines))
+    total = estimate("\n".join(lines))
 
-    assert joined == pytest.approx(sum(map(estimate, lines)), abs=3 * len(lines) + 1, rel=0.2)
+    assert total == pytest.approx(sum(map(estimate, lines)), abs=3 * len(lines) + 1, rel=0.2)

@@ -26,7 +26,7 @@ WEBP_EXTENDED = b"RIFF\0\0\0\0WEBPVP8X" + bytes(8) + b"\x1f\x03\0\x57\x02\0"
 PDF = b"%PDF-1.7\n1 0 obj<</Type /Pages>>\n" + b"<< /Type /Page >>\n" * 3
 
 
-def coded(data: bytes) -> str:
+def encode(data: bytes) -> str:
     """Bytes as blocks carry them."""
     return b64encode(data).decode()
 
@@ -54,9 +54,9 @@ def test_what_is_no_picture_has_no_size(head: bytes) -> None:
 
 
 @given(st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF8"]), st.binary(max_size=80))
-def test_no_bytes_are_too_strange(start: bytes, rest: bytes) -> None:
+def test_no_bytes_are_too_strange(start: bytes, tail: bytes) -> None:
     """For any bytes, there is a size of at least one pixel, or none."""
-    size = size_of(start + rest)
+    size = size_of(start + tail)
 
     assert size is None or min(size.width, size.height) >= 1
 
@@ -81,16 +81,16 @@ def test_a_picture_costs_what_its_provider_says(
     provider: Provider, size: tuple[int, int] | None, tokens: int
 ) -> None:
     """Each provider's published rule gives its own published numbers."""
-    known = Size(width=size[0], height=size[1]) if size else None
+    known_size = Size(width=size[0], height=size[1]) if size else None
 
-    assert tokens == image_tokens(known, provider)
+    assert tokens == image_tokens(known_size, provider)
 
 
 @pytest.mark.parametrize(
     ("block", "tokens"),
     [
         pytest.param(
-            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{coded(PNG)}"}},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encode(PNG)}"}},
             425,
             id="OpenAI's data URL",
         ),
@@ -100,22 +100,24 @@ def test_a_picture_costs_what_its_provider_says(
             id="OpenAI's low detail",
         ),
         pytest.param(
-            {"type": "image", "source": {"type": "base64", "data": coded(GIF)}},
+            {"type": "image", "source": {"type": "base64", "data": encode(GIF)}},
             425,
             id="Anthropic's source",
         ),
-        pytest.param({"type": "image", "base64": coded(JPEG)}, 255, id="LangChain's block"),
+        pytest.param({"type": "image", "base64": encode(JPEG)}, 255, id="LangChain's block"),
         pytest.param({"image": {"source": {"bytes": JPEG}}}, 255, id="Bedrock's bytes"),
         pytest.param({"type": "image_url", "image_url": "???"}, 765, id="nothing known"),
         pytest.param({"type": "media", "mime_type": "image/gif", "data": "A"}, 765, id="no base64"),
         pytest.param(
-            {"type": "file", "base64": coded(PDF), "mime_type": "application/pdf"},
+            {"type": "file", "base64": encode(PDF), "mime_type": "application/pdf"},
             3 * PAGE_TOKENS,
             id="a PDF's pages",
         ),
-        pytest.param({"type": "file", "base64": coded(bytes(120_000))}, 3 * PAGE_TOKENS, id="size"),
+        pytest.param(
+            {"type": "file", "base64": encode(bytes(120_000))}, 3 * PAGE_TOKENS, id="size"
+        ),
         pytest.param({"type": "file", "file_id": "f1"}, PAGE_TOKENS, id="a file that is named"),
-        pytest.param({"type": "audio", "base64": coded(bytes(160_000))}, 320, id="ten seconds"),
+        pytest.param({"type": "audio", "base64": encode(bytes(160_000))}, 320, id="ten seconds"),
         pytest.param({"type": "video", "url": "https://example.org/v"}, 9_000, id="a film"),
     ],
 )

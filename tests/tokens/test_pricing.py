@@ -136,9 +136,9 @@ def test_a_cost_is_a_whole_number_of_millionths(price: float, count: int, micros
 )
 def test_a_model_has_its_own_price(model: str | None, price: float | None) -> None:
     """A date behind the name is the same model; any other word behind it is not."""
-    found = prices_for(model, TABLE)
+    model_prices = prices_for(model, TABLE)
 
-    assert price == (found and found.input)
+    assert price == (model_prices and model_prices.input)
 
 
 def test_a_price_that_is_needed_and_missing_is_an_error() -> None:
@@ -188,7 +188,7 @@ def test_counted_costs_are_at_most_a_millionth_a_call_over_the_price(
 ) -> None:
     """And never under it by more than the rounding of the bill itself."""
     prices = Prices(input=price, output=price)
-    booked = sum(amount_of(usage, prices).micros for usage in usages)
+    micros = sum(amount_of(usage, prices).micros for usage in usages)
     bill = sum(usage.tokens for usage in usages) * price
 
-    assert bill - 0.01 <= booked <= bill + len(usages) + 0.01
+    assert bill - 0.01 <= micros <= bill + len(usages) + 0.01
