@@ -81,8 +81,9 @@ class PreVerdict:
     """The verdict of the local checks, with a score from 0 to 1.
 
     If it is `decided`, a rule is certain that the answer failed, and no judge is asked. `signals`
-    has the names of the rules that apply, and `reason` describes the strongest. `hint` is the
-    reason of a rule that is not certain, for a judge; empty if no rule is sure enough. `doubt` is how bad the
+    has the names of the rules that apply, and `reason` is what the strongest says, as a row of the
+    texts' `check_reasons`. `hint` is the reason of a rule that is not certain, for a judge; empty if
+    no rule is sure enough. `doubt` is how bad the
     answer seems to the fitted experts, from 0 to 1; from 0.5 on they give a hint.
     """
 

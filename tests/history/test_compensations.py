@@ -27,9 +27,7 @@ from unsay.history.compensations import (
 )
 from unsay.messages.annotations import annotate
 from unsay.moves.compensate import (
-    COPIED,
     FAILED_CALL,
-    NO_RESULT,
     NO_UNDO,
     compensations_of,
     disown,
@@ -242,13 +240,13 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
 
     assert [
         ("8", "broken", FAILED_CALL),
-        ("7", None, NO_RESULT),
+        ("7", None, "no_result"),
         ("6", "broken", FAILED_CALL),
         ("5", "gave 5", NO_UNDO),
         ("4", "gave 4", NO_UNDO),
         ("2", "gave 2", ""),
         ("1", "gave 1", ""),
-    ] == [(each.tool_call_id, each.result, each.obstacle) for each in found]
+    ] == [(each.tool_call_id, each.result, each.obstacle_code) for each in found]
     assert ("booking 1", True, "a") == (
         found[-1].description,
         found[-1].confirm,
@@ -278,7 +276,7 @@ def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
     copy = annotate(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
     change = replace_tail(LiveBranch(messages=(copy, gave("1"))), None, label=LABEL)
 
-    assert [COPIED] == [each.obstacle for each in compensations_of(change, SERVICES)]
+    assert ["copied"] == [each.obstacle_code for each in compensations_of(change, SERVICES)]
 
 
 async def test_a_forked_threads_calls_are_the_originals() -> None:
@@ -389,7 +387,7 @@ def test_a_report_tells_what_a_person_must_look_after() -> None:
     report = Report(
         outcomes=(
             Outcome(compensation=call, result="undone"),
-            Outcome(compensation=call, result="skipped", reason=NO_UNDO),
+            Outcome(compensation=call, result="skipped", reason_code=NO_UNDO, reason="?"),
             Outcome(compensation=call, result="failed", reason="OSError: down"),
             Outcome(compensation=call, result="unknown", reason="it was interrupted"),
             Outcome(compensation=call, result="returned", reason="it was taken back before"),

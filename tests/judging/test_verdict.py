@@ -80,11 +80,12 @@ def test_a_first_exchange_has_nothing_earlier() -> None:
 
 
 def test_braces_of_a_hint_are_words() -> None:
-    """A local check may quote the answer, and a text of the host may show JSON."""
-    texts = replace(Texts("en"), judge_hint="Note as {{json}}: {hint}\n")
+    """A hint may have braces of its own, and a text of the host may show JSON."""
+    reasons = {**Texts("en").table("check_reasons"), "echo": "it repeats {key} {}"}
+    texts = Texts("en", judge_hint="Note as {{json}}: {hint}\n", check_reasons=reasons)
     exchange = Exchange(question="Which key?", answer="{key}")
 
-    _, request = judge_request(exchange, texts, hint="it repeats {key} {}")
+    _, request = judge_request(exchange, texts, hint="echo")
 
     assert str(request.content).startswith("Note as {json}: it repeats {key} {}\n")
 
@@ -219,14 +220,13 @@ def test_every_kind_of_number_is_a_score(score: Any) -> None:
 @given(
     score=st.floats(min_value=0, max_value=1),
     threshold=st.floats(min_value=0, max_value=1),
-    reason=st.text(),
+    row=st.sampled_from(sorted(Texts("ja").table("check_reasons"))),
 )
-def test_judge_and_rules_use_the_same_threshold(
-    score: float, threshold: float, reason: str
-) -> None:
+def test_judge_and_rules_use_the_same_threshold(score: float, threshold: float, row: str) -> None:
     """A score fails exactly when it is below the threshold, from any judge."""
     outcome = "failed" if score < threshold else "passed"
-    pre_verdict = PreVerdict(score=score, decided=True, reason=reason)
+    pre_verdict = PreVerdict(score=score, decided=True, reason=row)
+    reason = Texts("ja").table("check_reasons")[row]
 
     assert Verdict(outcome=outcome, score=score, reason=reason, source="model") == scored(
         score, reason, quality_threshold=threshold
@@ -259,25 +259,19 @@ def test_a_document_is_judged_inside_its_fence(
             "How do spiders spin webs?",
             "Spiders spin webs of silk.",
             1.0,
-            "The document shares words with the question.",
+            "relevant_document",
             id="all words",
         ),
         pytest.param(
             "spider web",
             "A web browser.",
             0.75,
-            "The document shares words with the question.",
+            "relevant_document",
             id="half",
         ),
-        pytest.param(
-            "spider web", "Bread.", 0.2, "The document shares no word with the question.", id="none"
-        ),
-        pytest.param(
-            "How are you?", "Bread.", 0.5, "The question has no telling words.", id="nothing asked"
-        ),
-        pytest.param(
-            "spider", "", 0.2, "The document shares no word with the question.", id="empty"
-        ),
+        pytest.param("spider web", "Bread.", 0.2, "irrelevant_document", id="none"),
+        pytest.param("How are you?", "Bread.", 0.5, "no_telling_words", id="nothing asked"),
+        pytest.param("spider", "", 0.2, "irrelevant_document", id="empty"),
     ],
 )
 def test_shared_words_tell_relevance(
@@ -360,9 +354,9 @@ def test_many_calls_and_long_results_are_shortened() -> None:
 
 def test_a_hint_is_told_to_the_judge_outside_the_fences() -> None:
     """What a local check found is ours, in the language of the request; without one nothing is said."""
-    hint = "The answer shares no word with the question or the conversation before it."
+    hint, row = "no_shared_word", "check_reasons.no_shared_word"
     exchange = Exchange(question="空はなぜ青い?", answer="レイリー散乱です。")
-    for language, hint_text in (("en", hint), ("ja", Texts("ja").table("rules")[hint])):
+    for language, hint_text in (("en", Texts("en").say(row)), ("ja", Texts("ja").say(row))):
         text = str(judge_request(exchange, Texts(language), hint=hint)[1].content)
         outside = re.sub(r'<(\w+) key="(\w+)">.*?</\1 key="\2">', "", text, flags=re.DOTALL)
         assert hint_text in outside

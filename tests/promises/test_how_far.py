@@ -15,11 +15,13 @@ from tests.graph.kit import Numbered, config, make, said, say, scores, whole
 from tests.threads import open_conversation, recorded
 from unsay.conversation.conversation import Conversation
 from unsay.events.transcript_replay import replay
-from unsay.generation.attempt import BLAMED
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, spoken
 from unsay.messages.content import text_of
+from unsay.prompts import ENGLISH
 from unsay.results.results import Checkpoint, Removed
 from unsay.testing import ScriptedChat, ScriptedJudge
+
+BLAMED = ENGLISH.say("check_reasons.blamed")
 
 pytestmark = pytest.mark.usefixtures("closes_databases")
 

@@ -8,37 +8,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unsay import judging
+import unsay
 from unsay.messages.content import language_of
 from unsay.orders.orders import VERBS, chat_help
-from unsay.prompts import ENGLISH, JAPANESE
+from unsay.prompts import ENGLISH
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
 from unsay.transcript.undo import _REMOVALS
 from unsay.types import Language
 
-JUDGING = Path(judging.__file__).parent
+PACKAGE = Path(unsay.__file__).parent
 TAGS = ["earlier", "question", "tools", "answer", "conversation", "document", "reason", "summary"]
 
 
-@pytest.mark.parametrize("source", ["signals.py", "heuristics.py", "verdict.py"])
-def test_every_sentence_of_the_local_rules_is_translated(source: str) -> None:
-    """What the rules say in English, Japanese says too."""
-    tree = ast.parse((JUDGING / source).read_text(encoding="utf-8"))
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    constants = [node for node in ast.walk(tree) if isinstance(node, ast.Constant)]
-    strings = [node.value for node in constants if id(node) not in prose]
-    sentences = [
-        s
-        for s in strings
-        if isinstance(s, str)
-        and re.fullmatch(r"The (?:answer|provider|document|question)\b[^\n]+\.", s)
-    ]
+SOURCES = ["judging/signals.py", "judging/heuristics.py", "judging/verdict.py"]
+SOURCES += ["generation/attempt.py", "moves/compensate.py"]
 
-    assert sentences
-    assert [] == [
-        sentence for sentence in sentences if language_of(JAPANESE.table("rules")[sentence]) != "ja"
-    ]
+
+def test_every_reason_is_given_and_none_is_a_sentence() -> None:
+    """The code names each row of the two tables, and has no sentence of its own for a reason."""
+    sources = [(PACKAGE / name).read_text(encoding="utf-8") for name in SOURCES]
+    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    constants = [n for n in nodes if isinstance(n, ast.Constant) and id(n) not in prose]
+    strings = {node.value for node in constants if isinstance(node.value, str)}
+
+    assert {*ENGLISH.table("check_reasons"), *ENGLISH.table("undo_reasons")} <= strings
+    assert set() == {s for s in strings if re.fullmatch(r"The (?:answer|document)\b[^\n]+\.", s)}
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

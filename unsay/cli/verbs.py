@@ -156,7 +156,7 @@ def _show_moved(
             click.echo(labels.say(name, where=moved.at, changes=labels.changes(**counts), **values))
         if effects := report_text(moved.report, labels):
             note(effects)
-        if any(each.reason == NO_UNDO for each in moved.report.of("skipped")):
+        if any(each.reason_code == NO_UNDO for each in moved.report.of("skipped")):
             _note_tools(opened)
         if moved.question:
             note(labels.say("asked", question=moved.question))
@@ -168,7 +168,7 @@ def _show_preview(opened: Opened, seen: Preview) -> None:
     def show() -> None:
         for row in preview_rows(seen, opened.labels):
             click.echo(line("", row) if row.startswith(" ") else row)
-        if any(each.obstacle == NO_UNDO for each in seen.compensations):
+        if any(each.obstacle_code == NO_UNDO for each in seen.compensations):
             _note_tools(opened)
 
     opened.show(show, seen)

@@ -94,7 +94,6 @@ def rewritten_in(draft: Sequence[AnyMessage], state: State) -> list[AnyMessage]:
 # Answers that the judge never skips: those of the first turns of a thread, and every eighth one.
 FIRST_JUDGED = 4
 JUDGED_EVERY = 8
-BLAMED = "A later verdict names this answer as the cause of a mistake."
 
 
 def judge_draft(attempt: AttemptContext, draft: list[AnyMessage]) -> Steps[Verdict]:
@@ -143,7 +142,7 @@ def confirm_blame(state: State, scope: Scope, verdict: Verdict) -> Steps[list[st
             exchange = exchange_of(question, answer, messages[:start], steps)
             key = f"{turn['question_id']}-{len(turn['rejections']) + 1}-{name}"
             second_verdict = yield from judge_exchange(
-                exchange, answer, scope, key=key, hint=BLAMED
+                exchange, answer, scope, key=key, hint="blamed"
             )
             if second_verdict.outcome != "failed":
                 continue

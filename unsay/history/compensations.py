@@ -44,7 +44,8 @@ class Compensation:
     """A tool call with what its undo needs; `calls_to_undo` makes it.
 
     `args` include the tool's defaults. `result` is the text that the call returned, `None` if it is
-    unknown. `obstacle` says why the call cannot be undone; it is empty if it can.
+    unknown. `obstacle` says in English why the call cannot be undone; it is empty if it can.
+    `obstacle_code` is its row of the texts' `undo_reasons`, empty if it has none.
     """
 
     # Identifies the call in its thread: some servers give two calls the same `tool_call_id`.
@@ -57,26 +58,29 @@ class Compensation:
     description: str
     confirm: bool = False
     obstacle: str = ""
+    obstacle_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """A compensation as it is stored; `error` says why it failed or was skipped.
 
-    `turn_id`, the id of the question, is set only for the status `made`.
+    `error_code` is its row of the texts' `undo_reasons`, empty if it has none. `turn_id`, the id of the question, is set only for the status `made`.
     """
 
     compensation: Compensation
     status: Status
     error: str = ""
+    error_code: str = ""
     turn_id: str = ""
 
-    def to(self, status: Status, error: str = "") -> "Entry":
+    def to(self, status: Status, error: str = "", error_code: str = "") -> "Entry":
         """Return the entry with its next status, which is not checked, and without `turn_id`.
 
         The error is shortened to `ERROR_CHARS`.
         """
-        return replace(self, status=status, error=error[:ERROR_CHARS], turn_id="")
+        error = error[:ERROR_CHARS]
+        return replace(self, status=status, error=error, error_code=error_code, turn_id="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +89,14 @@ class Outcome:
 
     After `failed` and `skipped` the call is still in effect. `unknown` follows a crash. `returned`
     means that the call is in the transcript again, but was undone and not repeated. `reason` says
-    why the call was not undone; it is empty if it was.
+    in English, or in the words of a tool's error, why the call was not undone; it is empty if it was.
+    `reason_code` is its row of the texts' `undo_reasons`, empty if it has none.
     """
 
     compensation: Compensation
     result: Result
     reason: str = ""
+    reason_code: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,13 +183,16 @@ def _warn(key: str, error: DatabaseCorruptError) -> None:
     LOG.warning("call=%r reason=%r the stored entry of a call is damaged", key, str(error))
 
 
+_NOTED = ("error", "error_code", "turn_id")
+
+
 def pack(entry: Entry) -> dict[str, Any]:
     """Return an entry as plain JSON for the store; `unpack` restores it.
 
     Raises `InputError` if an argument or the result of its call cannot be stored.
     """
     # Frozen, since the text of a model or tool can have characters that a store's JSON cannot hold.
-    body = {**asdict(entry.compensation), "error": entry.error, "turn_id": entry.turn_id}
+    body = {**asdict(entry.compensation), **{name: getattr(entry, name) for name in _NOTED}}
     return {"status": entry.status, "call": freeze(body)}
 
 
@@ -191,7 +200,7 @@ def unpack(value: Mapping[str, Any]) -> Entry:
     """Return the entry that `pack` returned; `DatabaseCorruptError` if it is damaged."""
     with reading("A stored tool call"):
         body = thaw(value["call"])
-        facts = {"error": body.pop("error"), "turn_id": body.pop("turn_id")}
+        facts = {name: body.pop(name, "") for name in _NOTED}
         return Entry(compensation=Compensation(**body), status=value["status"], **facts)
 
 

@@ -26,9 +26,9 @@ from unsay.types import Language
 # Score of an answer that an expert doubts, and the reasons.
 DOUBTED = 0.3
 DOUBTS: Mapping[LocalCheck, str] = {
-    "off_topic": "The answer seems to be about something other than the question.",
-    "truncation": "The answer may stop in the middle of a sentence.",
-    "repetition": "The answer resembles an earlier answer.",
+    "off_topic": "seems_off_topic",
+    "truncation": "may_stop_short",
+    "repetition": "resembles_earlier",
 }
 # Doubt of the experts below which an answer is plainly good, by language, lower than for a hint: .98 of
 # corrupted answers are above it, and .08 of good ones; of short answers .93 and .16. Lower bars cost more
@@ -125,17 +125,17 @@ def _without_demands(exchange: Exchange) -> tuple[Exchange, list[Signal]]:
     clean_exchange = exchange
     if kept_parts and len(kept_parts) < len(parts):
         clean_exchange = replace(exchange, answer="\n".join(kept_parts))
-    reason = "The answer tells the judge what to say."
+    reason = "demand"
     demand = Signal(name="demand", certain=False, score=1.0 if kept_parts else 0.1, reason=reason)
     return clean_exchange, [demand] if demands else []
 
 
 def _impression(score: float) -> str:
     if score >= 0.8:
-        return "The answer takes up the question at a fitting length."
+        return "good_match"
     if score >= 0.5:
-        return "The answer takes up the question in part, or briefly."
-    return "The answer hardly takes up the question."
+        return "partial_match"
+    return "poor_match"
 
 
 def _relevance(exchange: Exchange) -> float:

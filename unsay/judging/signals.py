@@ -30,7 +30,7 @@ from unsay.judging.vocabulary import (
 )
 from unsay.protocols import Exchange, LocalCheck
 
-CHANGED = "The answer gives another number, name or date than an earlier answer."
+CHANGED = "changed_facts"
 
 # Share of the words beside the values that two sentences about the same thing have in common, and
 # the fewest such words. Source: own choice, on sentences made by hand.
@@ -143,13 +143,13 @@ class Signal:
     name: str
     certain: bool  # whether the answer is rejected without asking a model
     score: float  # highest possible score of the answer, from 0 to 1
-    reason: str  # one English sentence
+    reason: str  # row of the texts' `check_reasons`
 
 
 def _empty(exchange: Exchange) -> Signal | None:
     if not _NOTHING.fullmatch(exchange.answer):
         return None
-    return Signal(name="empty", certain=True, score=0.0, reason="The answer is empty.")
+    return Signal(name="empty", certain=True, score=0.0, reason="empty")
 
 
 def _refusal(exchange: Exchange) -> Signal | None:
@@ -167,7 +167,7 @@ def _refusal(exchange: Exchange) -> Signal | None:
         name="refusal",
         certain=bare and width(answer) <= BARE_WIDTH,
         score=0.2 if bare else 0.85,
-        reason="The answer refuses the request." if bare else "The answer declines in part.",
+        reason="refusal" if bare else "partial_refusal",
     )
 
 
@@ -185,7 +185,7 @@ def _ignorance(exchange: Exchange) -> Signal | None:
         name="refusal",
         certain=bool(curt),
         score=0.15 if curt else 0.4,
-        reason="The answer only says that it does not know.",
+        reason="ignorance",
     )
 
 
@@ -202,7 +202,7 @@ def _loop(exchange: Exchange) -> Signal | None:
         name="loop",
         certain=not wants_loop and not (is_list and not _runs(text) and not _says_again(text)),
         score=0.7 if wants_loop else 0.1,
-        reason="The answer repeats itself.",
+        reason="loop",
     )
 
 
@@ -249,7 +249,7 @@ def _echo(exchange: Exchange) -> Signal | None:
         # A statement in the words of a question may answer it, so both must ask or neither may.
         if asks[0] != asks[1] or similarity(question_letters, answer_letters) < ECHO_NEAR:
             return None
-    return Signal(name="echo", certain=True, score=0.1, reason="The answer repeats the question.")
+    return Signal(name="echo", certain=True, score=0.1, reason="echo")
 
 
 def _repetition(exchange: Exchange) -> Signal | None:
@@ -270,7 +270,7 @@ def _repetition(exchange: Exchange) -> Signal | None:
         name="repetition",
         certain=same and not wants_repeat and not is_short(exchange.answer),
         score=0.6 if wants_repeat else 0.25,
-        reason="The answer repeats an earlier answer to another question.",
+        reason="repetition",
     )
 
 
@@ -287,11 +287,11 @@ def _is_repeated(answer: str, earlier: str) -> bool:
 def _truncation(exchange: Exchange) -> Signal | None:
     enough = SHORTEST_WIDTH if exchange.earlier else FIRST_WIDTH
     if exchange.truncated:
-        reason = "The answer was cut off, by a length limit or a lost connection."
+        reason = "truncated"
     elif len(_FENCE.findall(exchange.answer)) % 2:
-        reason = "The answer's last code block is never closed."
+        reason = "open_code_block"
     elif stops_short(exchange.answer, enough=enough) and not is_casual(exchange):
-        reason = "The answer stops in the middle of a sentence."
+        reason = "stops_short"
     else:
         return None
     # A good answer can end in an address, a command or a name: only the provider knows for certain.
@@ -319,7 +319,7 @@ def _off_topic(exchange: Exchange) -> Signal | None:
         name="off_topic",
         certain=False,
         score=0.3 if telling else 0.5,
-        reason="The answer shares no word with the question or the conversation before it.",
+        reason="no_shared_word",
     )
 
 

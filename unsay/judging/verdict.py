@@ -53,9 +53,9 @@ def judge_request(
     """Return the messages that ask a judge for a verdict on an exchange.
 
     They include the tool calls of the turn with their results, and the beginnings of the earlier
-    exchanges. A long text loses its middle. `hint` is the reason of a local check, for the judge;
-    `rubric` are the operator's own criteria. `flipped` shows the answer first: a panel asks in both
-    orders, because judges favour what they read first or last.
+    exchanges. A long text loses its middle. `hint` is the reason of a local check, a row of the
+    texts' `check_reasons`; `rubric` are the operator's own criteria. `flipped` shows the answer
+    first: a panel asks in both orders, because judges favour what they read first or last.
     """
     names = {message_id: name for name, message_id in blamable(exchange).items()}
     ids = exchange.earlier_ids or ("",) * len(exchange.earlier)
@@ -75,7 +75,7 @@ def judge_request(
     }
     if flipped:
         parts = dict(reversed(parts.items()))
-    notes = texts.say("judge_hint", hint=texts.table("rules").get(hint, hint)) if hint else ""
+    notes = texts.say("judge_hint", hint=texts.table("check_reasons")[hint]) if hint else ""
     notes += texts.say("judge_found_nothing") if exchange.found_nothing else ""
     criteria = "\n".join(f"- {each}" for each in rubric)
     system = texts.say("judge_system")
@@ -217,12 +217,12 @@ def relevance(question: str, document: str) -> PreVerdict:
     question_words = vocabulary(question)
     shared = question_words & vocabulary(document)
     if not question_words:
-        score, reason = 0.5, "The question has no telling words."
+        score, reason = 0.5, "no_telling_words"
     elif not shared:
-        score, reason = 0.2, "The document shares no word with the question."
+        score, reason = 0.2, "irrelevant_document"
     else:
         score = 0.5 + len(shared) / len(question_words) / 2
-        reason = "The document shares words with the question."
+        reason = "relevant_document"
     return PreVerdict(score=score, decided=False, reason=reason)
 
 
@@ -285,14 +285,14 @@ def verdict_of_checks(found: PreVerdict, texts: Texts, *, quality_threshold: flo
     It is unscored if the score is below the threshold, but no certain rule decided that.
     """
     if not found.decided and found.score < quality_threshold:
-        reason = found.hint or found.reason
-        return unscored(texts.say("undecided", reason=texts.table("rules").get(reason, reason)))
+        reason = texts.table("check_reasons")[found.hint or found.reason]
+        return unscored(texts.say("undecided", reason=reason))
     return verdict_of_rules(found, texts, quality_threshold=quality_threshold)
 
 
 def verdict_of_rules(found: PreVerdict, texts: Texts, *, quality_threshold: float) -> Verdict:
     """Return the verdict for the score of `found`, with its reason in the language of `texts`."""
-    reason = texts.table("rules").get(found.reason, found.reason)
+    reason = texts.table("check_reasons")[found.reason]
     return scored(found.score, reason, quality_threshold=quality_threshold, source="prejudge")
 
 

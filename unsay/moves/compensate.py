@@ -22,6 +22,7 @@ from unsay.history.compensations import (
     Entry,
     Outcome,
     Report,
+    Result,
     find_entries,
     list_entries,
     pack,
@@ -31,7 +32,6 @@ from unsay.history.compensations import (
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.moves.reconcile import (
-    NOT_OURS,
     UNDONE,
     call_tag,
     error_of_undo,
@@ -39,17 +39,16 @@ from unsay.moves.reconcile import (
     is_own_call,
     was_undone,
 )
-from unsay.prompts.catalogue import Texts
+from unsay.prompts.catalogue import ENGLISH, Texts
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update, with_update
 from unsay.tools import Reversal, is_hand_off, reversal_of, whole_args
 from unsay.transcript.automatic import rejected_messages
 from unsay.types import PendingCompensation
 
-NO_UNDO = "no compensation is registered"
-NO_RESULT = "no result of the call is known"
-FAILED_CALL = "the call itself failed"
-COPIED = "the message was copied here from elsewhere"
+# Rows of the texts' `undo_reasons` that are told apart.
+NO_UNDO = "no_undo"
+FAILED_CALL = "failed_call"
 
 
 def compensations_of(change: Change, services: Services) -> list[Compensation]:
@@ -84,15 +83,15 @@ def _compensation(
         return None
     args = dict(call["args"]) if tool is None else whole_args(tool, call["args"])
     text = None if result is None else text_of(result)
-    name, effective_reversal, obstacle = call["name"], reversal or Reversal(), ""
+    name, effective_reversal, obstacle_code = call["name"], reversal or Reversal(), ""
     if "picked" in annotation_of(message):
-        obstacle = COPIED
+        obstacle_code = "copied"
     elif result is not None and result.status == "error":
-        obstacle = FAILED_CALL
+        obstacle_code = FAILED_CALL
     elif reversal is None:
-        obstacle = NO_UNDO
+        obstacle_code = NO_UNDO
     elif result is None:
-        obstacle = NO_RESULT
+        obstacle_code = "no_result"
     return Compensation(
         key=f"{call['id']}@{message.id}",
         tool_call_id=call["id"] or "",
@@ -102,8 +101,13 @@ def _compensation(
         result=text,
         description=effective_reversal.describe_call(name, args, text),
         confirm=effective_reversal.confirm,
-        obstacle=obstacle,
+        obstacle=_reason(obstacle_code) if obstacle_code else "",
+        obstacle_code=obstacle_code,
     )
+
+
+def _reason(code: str) -> str:
+    return ENGLISH.table("undo_reasons")[code]
 
 
 def keeps_effects(messages: Sequence[AnyMessage], services: Services) -> bool:
@@ -144,19 +148,17 @@ def stays_in_effect(call: Compensation) -> bool:
 
 
 def _did_nothing(call: Compensation) -> bool:
-    return call.obstacle == FAILED_CALL
+    return call.obstacle_code == FAILED_CALL
 
 
 def _outcome_text(outcome: Outcome, texts: Texts) -> str:
     description, reason = outcome.compensation.description, outcome.reason
     if not reason or outcome.result in ("unknown", "returned"):
         return description
+    if outcome.reason_code:
+        reason = texts.table("undo_reasons")[outcome.reason_code]
     gap = "" if texts.language == "ja" else " "
-    return f"{description}{gap}({texts.table('rules').get(reason, reason)})"
-
-
-RETURNED = "the call returned to the transcript first"
-DAMAGED = "the stored entry of the call is damaged"
+    return f"{description}{gap}({reason})"
 
 
 def _known_entries(keys: Sequence[str], scope: Scope) -> Steps[dict[str, Entry | None]]:
@@ -293,18 +295,19 @@ def _schedule(
     for key, call in removed.items():
         entry = entries_by_key.get(key)
         if entry is None and key in stored_entries:  # whether it was undone already is unknown
-            due.append(replace(call, obstacle=call.obstacle or DAMAGED))
+            due.append(_with_obstacle(call, "damaged"))
         elif entry is None:
-            ours = call.obstacle or is_own_call(call, state, scope)
-            due.append(call if ours else replace(call, obstacle=NOT_OURS))
+            is_own = is_own_call(call, state, scope)
+            due.append(call if is_own else _with_obstacle(call, "not_ours"))
         elif entry.status in ("made", "pending") or (key in again and entry.status != "done"):
             # The stored call is undone, with its obstacle: a host can replace the message by its id.
-            obstacle = call.obstacle or entry.compensation.obstacle
-            due.append(replace(entry.compensation, obstacle=obstacle))
+            cause = call if call.obstacle else entry.compensation
+            code = cause.obstacle_code
+            due.append(replace(entry.compensation, obstacle=cause.obstacle, obstacle_code=code))
     # A person is asked before anything is stored: an interrupt runs this step again.
     entries = _decided(due, entries_by_key, state, scope)
     returned = [entry for key, entry in entries_by_key.items() if key in restored]
-    stopped = [entry.to("skipped", RETURNED) for entry in returned if entry.status == "pending"]
+    stopped = [_skipped(entry, "returned") for entry in returned if entry.status == "pending"]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     pending_keys = {each["key"] for each in scope.step_log.pending_compensations}
@@ -316,6 +319,17 @@ def _schedule(
                 scope.step_log.calls[entry.compensation.key] = UNDONE
         if pending["key"] not in pending_keys:
             scope.step_log.pending_compensations.append(pending)
+
+
+def _with_obstacle(call: Compensation, code: str) -> Compensation:
+    """Return a call that cannot be undone for this reason, or for the one that it has already."""
+    if call.obstacle:
+        return call
+    return replace(call, obstacle=_reason(code), obstacle_code=code)
+
+
+def _skipped(entry: Entry, code: str) -> Entry:
+    return entry.to("skipped", _reason(code), code)
 
 
 def _decided(
@@ -342,12 +356,12 @@ def _decided(
         if each not in undecided:
             entry = known[each.key]
         elif each.obstacle:
-            if each.obstacle == NO_UNDO and each.key in known:
+            if each.obstacle_code == NO_UNDO and each.key in known:
                 # The tool may be there when the call is removed again.
                 entry = replace(entry, compensation=known[each.key].compensation)
-            entry = entry.to("skipped", each.obstacle)
+            entry = entry.to("skipped", each.obstacle, each.obstacle_code)
         elif each in declined:
-            entry = entry.to("skipped", "a person declined it")
+            entry = _skipped(entry, "declined")
         entries.append(entry)
     return entries
 
@@ -425,15 +439,20 @@ def _outcome(entry: Entry, scope: Scope, *, returned: bool) -> Steps[Outcome]:
         entry = yield from _undo(entry, reversal, scope)
     if entry.status == "done":
         return Outcome(compensation=call, result="undone")
-    result = "failed" if entry.status == "failed" else "skipped"
-    return Outcome(compensation=call, result=result, reason=entry.error)  # type: ignore[arg-type]
+    result: Result = "failed" if entry.status == "failed" else "skipped"
+    return _not_done(entry, result)
+
+
+def _not_done(entry: Entry, result: Result) -> Outcome:
+    call, code = entry.compensation, entry.error_code
+    return Outcome(compensation=call, result=result, reason=entry.error, reason_code=code)
 
 
 def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
     """Run a tool's undo once and store how it ended; the tool's error makes the entry `failed`."""
     call = entry.compensation
     if reversal.undo is None:
-        ended = entry.to("skipped", NO_UNDO)
+        ended = _skipped(entry, NO_UNDO)
         yield from _note_entries([ended], scope)
         return ended
     # Written before the undo: after a crash the entry says that the undo may have run.
@@ -483,10 +502,12 @@ def not_undone(messages: Sequence[AnyMessage], scope: Scope) -> Steps[Report]:
     Only calls of tools with an undo are included. Empty without a store. Damaged entries are left
     out.
     """
-    calls = [each for each in calls_to_undo(messages, scope.services) if each.obstacle != NO_UNDO]
+    calls = [
+        each for each in calls_to_undo(messages, scope.services) if each.obstacle_code != NO_UNDO
+    ]
     entries_by_key = _intact((yield from _known_entries([each.key for each in calls], scope)))
     outcomes = [
-        Outcome(compensation=each, result="skipped", reason=entries_by_key[each.key].error)
+        replace(_not_done(entries_by_key[each.key], "skipped"), compensation=each)
         for each in calls
         if each.key in entries_by_key and entries_by_key[each.key].status != "done"
     ]

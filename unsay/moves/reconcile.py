@@ -97,7 +97,6 @@ def possibly_resent(state: State, scope: Scope) -> set[str | None]:
 
 # In `own_writes`, instead of a hash: the call is undone.
 UNDONE = ""
-NOT_OURS = "this thread did not make the call"
 
 
 def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:

@@ -283,14 +283,14 @@ def _check(name: str, given: object, default: str | Mapping[str, str]) -> None:
     """Raise `ConfigurationError` unless `given`, which a user wrote, can replace the default.
 
     It can if it has the default's names and placeholders, no blank text, and no placeholder with a
-    format. A table with an empty default takes any names.
+    format.
     """
     if isinstance(default, str):
         _check_text(name, given, placeholders(default), is_template=bool(placeholders(default)))
         return
     if not isinstance(given, Mapping):
         raise ConfigurationError(f"{name}={given!r}: give a mapping of names to texts")
-    if default and (wrong := sorted(map(str, set(default) ^ set(given)))):
+    if wrong := sorted(map(str, set(default) ^ set(given))):
         problem = "unknown" if wrong[0] in given else "missing"
         raise ConfigurationError(f"{name}: the name {wrong[0]!r} is {problem}")
     is_template = any(map(placeholders, default.values()))
