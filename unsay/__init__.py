@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from unsay.context.windows import ThreeStage as ThreeStage
     from unsay.conversation.asynchronous import AsyncConversation as AsyncConversation
     from unsay.conversation.asynchronous import AsyncRegistry as AsyncRegistry
-    from unsay.conversation.branching import Branch as Branch
-    from unsay.conversation.branching import Diff as Diff
     from unsay.conversation.conversation import Conversation as Conversation
     from unsay.conversation.model_calls import Replay as Replay
     from unsay.conversation.model_calls import TurnCalls as TurnCalls
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     from unsay.protocols import TopicDetector as TopicDetector
     from unsay.protocols import TopicMemory as TopicMemory
     from unsay.protocols import TopicShift as TopicShift
+    from unsay.results.lists import Branch as Branch
+    from unsay.results.lists import Diff as Diff
     from unsay.results.results import Checkpoint as Checkpoint
     from unsay.results.results import Event as Event
     from unsay.results.results import Preview as Preview
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _NAMES_BY_MODULE = {
     "context": "ByTurns Composed Null Reminder SlidingWindow Strategy Summarizing ThreeStage TopicScoped",
-    "conversation.branching": "Branch Diff",
+    "results.lists": "Branch Diff",
     "conversation.asynchronous": "AsyncConversation AsyncRegistry",
     "conversation.conversation": "Conversation",
     "conversation.registry": "Registry",

@@ -155,16 +155,17 @@ def test_a_preview_says_which_calls_cannot_be_undone() -> None:
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), tools=tools) as opened:
         opened.say("Send a mail and book Monday.")
         assert str(opened.preview(turns=1)).splitlines()[-2:] == [
-            "  To undo: book(day='Monday')",
-            "  Cannot be undone: send(to='Ann')",
+            "calls to undo: book(day='Monday')",
+            "effects that cannot be undone: send(to='Ann')",
         ]
 
 
 def test_a_preview_and_a_rollback_print_what_is_removed(conversation: Conversation) -> None:
     """Both name the place, the sizes and the questions."""
     preview = str(conversation.preview("start")).splitlines()
-    assert preview[0].startswith("A rollback to checkpoint start removes 2 turns, 4 messages, ")
-    assert preview[1:3] == ["  Question: Trains to Paris?", "  Question: How long should I stay?"]
+    assert preview[0] == "Would roll back to checkpoint start. Nothing has been changed."
+    assert preview[1].startswith("Turns: 2. Messages: 4. Tokens: ")
+    assert preview[2:4] == ["  “Trains to Paris?”", "  “How long should I stay?”"]
     assert str(conversation.rollback("start")).splitlines() == [
         "The transcript ends at checkpoint start, after 1 turn.",
         "Messages removed: 4; restored: 0.",
@@ -202,7 +203,7 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
     branch = conversation.branches()[1]
     diff = conversation.diff("live", branch.id)
     assert str(branch).startswith(f"{branch.id}  person  2 turns, 4 messages, ")
-    assert "ai: Two days <b>fit</b>." in str(diff)
+    assert "assistant: Two days <b>fit</b>." in str(diff)
     rows = ET.fromstring(branch._repr_html_()).findall("tbody/tr")  # noqa: S314 - our own text
     assert [[cell.text for cell in row][:4] for row in rows] == [[branch.id, "person", "2", "4"]]
     table = ET.fromstring(diff._repr_html_())  # noqa: S314 - our own text
@@ -481,7 +482,8 @@ def test_a_refusal_in_japanese(command: str, reason: str) -> None:
         assert shown.startswith(reason)
         assert shown.endswith("。何も変更していません。")
         assert str(opened.preview(turns=1)).splitlines() == [
-            "会話の先頭に戻ると、1ターン、メッセージ2件、13トークンを取り除きます。",
-            "  質問: 京都には何日必要ですか?",
+            "会話の先頭に戻ります。まだ何も変更していません。",
+            "1ターン、2件のメッセージ、13トークン(入力7、出力6)を取り除きます。",
+            "  「京都には何日必要ですか?」",
         ]
         assert str(opened.rollback(turns=1)).startswith("現在地: 会話の先頭(0ターン)")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from unsay.history.checkpoints import make_checkpoint
-from unsay.messages.annotations import annotate, notice
+from unsay.messages.annotations import annotate, answered_turns, notice
 from unsay.orders.order import TYPED
 from unsay.orders.orders import ALIASES
 from unsay.orders.parse import (
@@ -17,17 +17,14 @@ from unsay.orders.parse import (
     NOT_IN_GRAPH,
     REFUSE,
     SUGGEST,
-    TIMELINE_TURNS,
     UNKNOWN,
     VERBS,
-    answered_turns,
-    checkpoints_text,
     parse_command,
-    score_text,
-    timeline_text,
 )
 from unsay.prompts.catalogue import Texts
-from unsay.state import Command
+from unsay.results.lists import TIMELINE_TURNS, checkpoints_text, timeline_text
+from unsay.results.results import score_text
+from unsay.state import Command, State
 from unsay.types import CommandName, Language
 
 
@@ -158,8 +155,8 @@ def test_turns_are_answers_with_their_questions() -> None:
 )
 def test_the_timeline_lists_turns(language: Language, empty: str, full: str) -> None:
     """One line a turn, with number, score and question."""
-    assert empty == timeline_text([], Texts(language))
-    assert full == timeline_text(COMMANDED, Texts(language))
+    assert empty == timeline_text(State(messages=[]), Texts(language))
+    assert full == timeline_text(State(messages=COMMANDED), Texts(language))
 
 
 def test_a_long_timeline_lists_the_newest_turns() -> None:
@@ -167,7 +164,7 @@ def test_a_long_timeline_lists_the_newest_turns() -> None:
     total = TIMELINE_TURNS + 3
     messages = [message for index in range(1, total + 1) for message in exchange(index, 1.0)]
 
-    lines = timeline_text(messages, Texts("en")).splitlines()
+    lines = timeline_text(State(messages=messages), Texts("en")).splitlines()
 
     assert TIMELINE_TURNS == len(lines)
     assert ["4. 1.00  question 4", f"{total}. 1.00  question {total}"] == [lines[0], lines[-1]]
@@ -177,7 +174,7 @@ def test_a_question_stays_on_one_line() -> None:
     """Braces are words, and line breaks and length are taken out."""
     messages = [HumanMessage("{turn}\n" + "x" * 100, id="q"), AIMessage("a", id="a")]
 
-    assert "1. –  {turn} " + "x" * 52 + "…" == timeline_text(messages, Texts("en"))
+    assert "1. –  {turn} " + "x" * 52 + "…" == timeline_text(State(messages=messages), Texts("en"))
 
 
 @pytest.mark.parametrize(

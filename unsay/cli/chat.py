@@ -15,7 +15,7 @@ from unsay.cli.run import Attached
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.session import Speaker, decision_of, is_about_draft, readable
 from unsay.cli.terminal import clean, columns, help_table, room, wrapped
-from unsay.cli.verbs import places_of, preview_rows
+from unsay.cli.verbs import places_of
 from unsay.decisions import yes_or_no
 from unsay.errors import (
     ConflictError,
@@ -24,10 +24,10 @@ from unsay.errors import (
     UnknownThreadError,
     UnsayError,
 )
-from unsay.messages.annotations import first_questions, spoken
+from unsay.messages.annotations import answered_turns, first_questions, spoken
 from unsay.messages.content import cells_of, preview, text_of
 from unsay.orders.orders import chat_help
-from unsay.orders.parse import answered_turns, parse_command
+from unsay.orders.parse import parse_command
 from unsay.prompts.catalogue import Texts
 from unsay.results.results import Event, Reply, reply_event
 from unsay.results.timeline import TimelineData, one_line
@@ -350,7 +350,7 @@ class Chat:
             rollback_preview = self._conversation.preview(None if turns else order, turns=turns)
         except UnsayError as error:
             return self._screen.labels.message(error, "chat")
-        return "\n".join(preview_rows(rollback_preview, self._screen.labels))
+        return clean(rollback_preview.text(self._screen.labels))
 
     def _stopped(self) -> None:
         """After Ctrl-C, let the person resume, edit or drop the question, or decide later.

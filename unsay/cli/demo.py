@@ -17,8 +17,8 @@ import unsay
 from unsay.cli.output import print_json, shell_language, versioned
 from unsay.cli.screen import Screen, event_object
 from unsay.cli.terminal import columns, wrapped
-from unsay.orders.parse import checkpoints_text
 from unsay.prompts.catalogue import Texts
+from unsay.results.lists import checkpoints_text
 from unsay.results.results import Event
 from unsay.results.timeline import tree_text
 from unsay.settings.settings import Settings

@@ -21,9 +21,11 @@ from unsay.judging import calibration
 from unsay.judging.calibration import Calibration, Confusion, Costs, Labelled, Share
 from unsay.judging.heuristics import prejudge
 from unsay.messages.content import language_of
-from unsay.orders.parse import lessons_text, score_text
+from unsay.orders import order as orders
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import Exchange
+from unsay.results.lists import lessons_text
+from unsay.results.results import score_text
 from unsay.settings.settings import load_settings
 from unsay.types import Language
 
@@ -41,24 +43,17 @@ def lessons(opened: Opened) -> None:
 
 @on_thread()
 def lesson(opened: Opened, *, number: int, text: str) -> None:
-    new_lesson = opened.conversation.lessons.change(number, text)
-    text = new_lesson["text"]
-    opened.show(
-        lambda: opened.labels.say("lesson_changed", number=number, text=text), lesson=new_lesson
-    )
+    opened.carry_out(orders.ChangeLesson(lesson=str(number), text=text), "lesson")
 
 
 @on_thread()
 def unlearn(opened: Opened, *, number: int) -> None:
-    removed = opened.conversation.lessons.remove(number)
-    opened.show(lambda: opened.labels.say("lesson_removed", number=number), lesson=removed)
+    opened.carry_out(orders.ChangeLesson(lesson=str(number)), "lesson")
 
 
 @on_thread()
 def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
-    rating = opened.conversation.ratings.add(turn, label, note=reason)
-    question = opened.conversation.timeline().turns[turn - 1].question
-    opened.show(lambda: opened.labels.table("rated")[label].format(words=question), rating=rating)
+    opened.carry_out(orders.Rate(turn=turn, label=label, note=reason), "rating")
 
 
 def ratings(

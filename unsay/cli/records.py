@@ -27,7 +27,6 @@ from unsay.cli.run import (
     is_confirmed,
     listed_database,
     on_thread,
-    role_of,
     rows_of,
 )
 from unsay.cli.terminal import (
@@ -51,8 +50,9 @@ from unsay.events.transcript_replay import replay as rebuilt
 from unsay.history import threads as sessions
 from unsay.history.runs import Run, list_runs
 from unsay.messages.content import language_of, preview, text_of
-from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
+from unsay.results.lists import checkpoint_rows, role_of
+from unsay.results.results import score_text
 from unsay.results.timeline import one_line, tree_text
 from unsay.results.usage import Usage, brief_text, percent, usage_text, window_text
 from unsay.settings.settings import load_settings
@@ -306,13 +306,12 @@ def checkpoints(opened: Opened) -> None:
 
     def show_rows() -> None:
         words = opened.labels
-        if not marks:
+        rows = [tuple(row.values()) for row in checkpoint_rows(marks)]
+        if not rows:
             click.echo(words.say("no_checkpoints"))
-            return
-        cells = [
-            (each.id, each.name or "-", str(each.turn), score_text(each.score)) for each in marks
-        ]
-        print_table(words.say("checkpoint_heads"), cells, [each.topic for each in marks])
+        print_table(
+            words.say("checkpoint_heads"), [row[:-1] for row in rows], [row[-1] for row in rows]
+        )
 
     opened.show(show_rows, checkpoints=marks)
 

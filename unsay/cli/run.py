@@ -14,7 +14,7 @@ from shutil import which
 from typing import Any
 
 import click
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.tools import BaseTool
 
 import unsay
@@ -33,6 +33,7 @@ from unsay.errors import InputError, MissingExtraError, UnknownThreadError
 from unsay.history.compensations import Compensation
 from unsay.history.threads import list_threads
 from unsay.messages.content import newest_language
+from unsay.orders.order import Order
 from unsay.phrases import Phrase
 from unsay.prompts.catalogue import Texts
 from unsay.settings.settings import Settings, load_settings
@@ -276,6 +277,12 @@ class Opened:
         """Print a command's result with the thread's id, as the function `show` does."""
         show(words, result, as_json=self.as_json, **{"thread_id": self.thread_id, **own})
 
+    def carry_out(self, order: Order[Any], field: str) -> None:
+        """Carry out an order, and print its notice, or as JSON its result in this field."""
+        thread = self.conversation._handle
+        outcome = drive(thread.alone(thread.carry_out(order)))
+        self.show(lambda: outcome.notice(self.labels), **{field: outcome.result})
+
 
 @contextmanager
 def existing_thread(
@@ -352,12 +359,6 @@ def language_of_thread(conversation: "unsay.Conversation", words: str | None = N
             messages = [AIMessage(branch.words) for branch in conversation.branches()]
     new_messages = [] if words is None else [HumanMessage(words)]
     return newest_language([*messages, *new_messages], otherwise=shell_language())
-
-
-def role_of(message: BaseMessage, words: Texts) -> str:
-    """Return who speaks in a message, in the language of the texts."""
-    names = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
-    return words.say(names[message.type]) if message.type in names else message.type
 
 
 def is_confirmed(question: str) -> bool:

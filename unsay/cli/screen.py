@@ -17,9 +17,8 @@ from unsay.cli.keyboard import is_dumb
 from unsay.cli.output import call_text, fields_of, versioned
 from unsay.cli.terminal import UNBOUNDED, Wrap, clean, columns, wrapped
 from unsay.messages.content import cells_of, preview, with_file_names
-from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
-from unsay.results.results import Event, Reply
+from unsay.results.results import Event, Reply, score_text
 from unsay.results.timeline import TimelineTurn, one_line
 
 NOTE_INDENT = 2

@@ -2,31 +2,28 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import click
 from langchain_core.runnables import RunnableConfig
 
-import unsay
 from unsay.cli.output import fields_of, note, usage_error
-from unsay.cli.run import Opened, on_thread, role_of
+from unsay.cli.run import Opened, on_thread
 from unsay.cli.terminal import block, clean, line, print_table
 from unsay.errors import UnknownCheckpointError
 from unsay.memory.recall import finds_text
 from unsay.messages.annotations import turn_numbers
 from unsay.messages.content import preview, text_of, with_file_names
-from unsay.moves.compensate import NO_UNDO, report_text, stays_in_effect
-from unsay.orders.parse import forgotten_text, score_text
+from unsay.moves.compensate import NO_UNDO, report_text
+from unsay.orders import order as orders
 from unsay.prompts.catalogue import Texts
-from unsay.results.results import Checkpoint, Preview, RollbackResult
-from unsay.results.timeline import TimelineData, counted_in
+from unsay.results.lists import Branch, forgotten_text
+from unsay.results.results import QUESTION_CHARS, Checkpoint, Preview, RollbackResult, score_text
+from unsay.results.timeline import TimelineData
 from unsay.retrieval.selection import speaker
 from unsay.transcript.live import count_turns, place_name
 from unsay.transcript.undo import step_notice
 from unsay.types import Forgotten
-
-QUESTION_CHARS = 200
 
 
 def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
@@ -57,37 +54,14 @@ def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
     return words.say("back_checkpoint", name=made.name, turn=made.turn), made.id
 
 
-def preview_rows(seen: Preview, words: Texts) -> Iterator[str]:
-    """Yield the lines that tell a person what a rollback would remove.
-
-    First the place and the counts. Then, where there are any, the questions (indented),
-    checkpoints, tool calls and effects that cannot be undone.
-    """
-    tokens = {name: f"{count:,}" for name, count in fields_of(seen.tokens).items()}
-    counts = {"turns": seen.turns, "messages": len(seen.message_ids), **tokens}
-    yield words.say("preview", where=seen.at)
-    yield words.say("preview_removed", **counts)
-    for question in seen.questions:
-        short_question = preview(with_file_names(question), QUESTION_CHARS)
-        yield f"  {words.say('at_message', words=short_question).strip()}"
-    names_by_label = {
-        "checkpoints": [each["name"] or each["id"] for each in seen.checkpoints],
-        "tools": list(seen.tool_calls),
-        "not_undoable": [e.description for e in seen.compensations if stays_in_effect(e)],
-    }
-    for label, names in names_by_label.items():
-        if names:
-            yield clean(words.say(label, names=", ".join(names)))
+@on_thread()
+def checkpoint(opened: Opened, *, name: str | None) -> None:
+    opened.carry_out(orders.SaveCheckpoint(name=name), "checkpoint")
 
 
 @on_thread()
-def checkpoint(opened: Opened, *, name: str | None, task: bool = False) -> None:
-    new = opened.conversation.checkpoint(name, task=task)
-    name = new.name or new.id
-    opened.show(lambda: opened.labels.say("checkpoint_made", name=name), checkpoint=new)
-
-
-task = partial(checkpoint, task=True)
+def task(opened: Opened, *, name: str) -> None:
+    opened.carry_out(orders.SaveCheckpoint(name=name, task=True), "checkpoint")
 
 
 @on_thread()
@@ -166,7 +140,7 @@ def _show_moved(
 
 def _show_preview(opened: Opened, seen: Preview) -> None:
     def show() -> None:
-        for row in preview_rows(seen, opened.labels):
+        for row in clean(seen.text(opened.labels)).split("\n"):
             click.echo(line("", row) if row.startswith(" ") else row)
         if any(each.obstacle_code == NO_UNDO for each in seen.compensations):
             _note_tools(opened)
@@ -221,7 +195,7 @@ def branches(opened: Opened) -> None:
     opened.show(show, branches=all_branches)
 
 
-def _cells(branch: "unsay.Branch", turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
+def _cells(branch: Branch, turns: dict[str | None, int], words: Texts) -> tuple[str, ...]:
     place_text = "–"
     if branch.kind == "live":
         place_text = words.say("branch_turn", turn=branch.turns)
@@ -230,29 +204,14 @@ def _cells(branch: "unsay.Branch", turns: dict[str | None, int], words: Texts) -
     elif branch.base in turns:
         place_text = words.say("branch_turn", turn=turns[branch.base])
     own = str(branch.turns) if branch.kind == "live" else f"+{branch.turns}"
-    kind = words.table("branch_kinds").get(branch.kind, branch.kind)
     token_text = words.say("branch_tokens", total=f"{branch.tokens.total:,}")
-    return branch.id, kind, place_text, own, token_text
+    return branch.id, branch.kind_text(words), place_text, own, token_text
 
 
 @on_thread()
 def diff(opened: Opened, *, a: str, b: str) -> None:
     comparison = opened.conversation.diff(a, b)
-    opened.show(lambda: block(_diff_text(comparison, opened.labels), indent=0), comparison)
-
-
-def _diff_text(made: "unsay.Diff", words: Texts) -> str:
-    rows = [words.say("compared_common", messages=counted_in(words, made.common, "message"))]
-    for side in (made.a, made.b):
-        tokens = {name: f"{count:,}" for name, count in fields_of(side.tokens).items()}
-        messages = counted_in(words, side.messages, "message")
-        scores = {"mean": score_text(side.mean_score), "last": score_text(side.last_score)}
-        side_fields = {"name": side.name, "messages": messages}
-        rows.append(words.say("compared_side", **side_fields, **scores, **tokens))
-        if side.topics:
-            rows.append(words.say("compared_topics", topics=", ".join(side.topics)))
-        rows += [f"  {role_of(m, words)}: {preview(text_of(m))}" for m in side.only]
-    return "\n".join(rows)
+    opened.show(lambda: block(comparison.text(opened.labels), indent=0), comparison)
 
 
 def _check_pin(*, message_id: str | None, turn: int | None, **_others: str) -> None:
@@ -261,22 +220,13 @@ def _check_pin(*, message_id: str | None, turn: int | None, **_others: str) -> N
 
 
 @on_thread(_check_pin)
-def pin(opened: Opened, *, message_id: str | None, turn: int | None, name: str = "pinned") -> None:
-    collection = opened.conversation.pins
-    before = {each["message_id"] for each in collection.list()}
-    change = collection.add if name == "pinned" else collection.remove
-    pins = change(message_id, turn=turn)
-
-    def words() -> str:
-        changed = before ^ {each["message_id"] for each in pins}
-        own = (text_of(each) for each in opened.conversation.messages() if each.id in changed)
-        question = preview(next(filter(str.strip, own), ""), 40)
-        return opened.labels.say(name, words=question)
-
-    opened.show(words, pins=pins)
+def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    opened.carry_out(orders.AddPins(message_id=message_id, turn=turn), "pins")
 
 
-unpin = partial(pin, name="unpinned")
+@on_thread(_check_pin)
+def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
+    opened.carry_out(orders.RemovePins(message_id=message_id, turn=turn), "pins")
 
 
 def _check_forget(
@@ -321,8 +271,7 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
 
 @on_thread()
 def same(opened: Opened) -> None:
-    topic = opened.conversation.same_topic()
-    opened.show(lambda: opened.labels.say("topics_joined", label=topic), topic=topic)
+    opened.carry_out(orders.JoinTopics(), "topic")
 
 
 @on_thread()

@@ -8,7 +8,7 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Omission
 from unsay.conversation import branching, model_calls, records, timeline, turn_lifecycle
-from unsay.conversation.branching import LIVE, Branch, Diff
+from unsay.conversation.branching import LIVE
 from unsay.conversation.facade import OnLoop, OpenedStore, OpenedThread, Part, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
 from unsay.conversation.streaming import astreamed
@@ -23,6 +23,7 @@ from unsay.memory.lessons import Lesson, Rating
 from unsay.memory.recall import Find
 from unsay.models.factory import ModelLike
 from unsay.orders import order as orders
+from unsay.results.lists import Branch, Diff
 from unsay.results.results import Checkpoint, Event, Preview, Reply, RollbackResult, Target, id_of
 from unsay.results.usage import Usage
 from unsay.storage.base import Purged

@@ -1,12 +1,10 @@
 """Branches of a thread: list, compare, fork, restore, and copy from them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage
-
-from unsay.context.manifest import Tokens, key_of, tokens_of
+from unsay.context.manifest import key_of, tokens_of
 from unsay.context.topics import by_topic
 from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.effects import Steps
@@ -20,8 +18,7 @@ from unsay.history.branch import (
 )
 from unsay.history.checkpoints import RESERVED, find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
-from unsay.messages.annotations import annotation_of, is_answer, is_question, spoken
-from unsay.messages.content import preview, text_of
+from unsay.messages.annotations import annotation_of, is_answer, spoken
 from unsay.moves import restore as restoring
 from unsay.moves.restore import (
     BRANCH_PREFIX,
@@ -29,10 +26,9 @@ from unsay.moves.restore import (
     branch_until,
     find_stored_branch,
 )
-from unsay.orders.parse import score_text
 from unsay.phrases import Verb
-from unsay.results.results import Rows, counted
-from unsay.results.svg import table_html
+from unsay.results.lists import Branch, Diff, Side, branch_of, removed_branch
+from unsay.results.results import Rows
 from unsay.state import State, Update
 from unsay.storage.base import THREADS
 from unsay.storage.pagination import scan
@@ -40,91 +36,6 @@ from unsay.transcript.live import count_turns, live_branch, safe_base
 from unsay.types import StoredBranch
 
 LIVE = "live"  # name of the current branch
-REMOVAL = ("id", "kind", "base", "reason", "created_at")  # what a stored branch tells of itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """One branch of a conversation: the current one, a removed one, or a forked thread.
-
-    Attributes:
-        id: `live`, or the id of a stored branch or a thread.
-        kind: `live`, `thread`, or who or what removed its messages.
-        base: Id of the message that it followed; `None` is the beginning. In a fork, the last copy.
-        reason: Why it was removed, in the words of a judge or a command; for a thread its title.
-        created_at: When it was removed or forked, in ISO 8601, UTC; empty for the current branch.
-        turns: Answered turns among its messages; those of a thread are the ones after the fork.
-        words: The beginning of its first question.
-    """
-
-    id: str
-    kind: str
-    base: str | None = None
-    reason: str = ""
-    created_at: str = ""
-    turns: int
-    messages: int
-    tokens: Tokens
-    words: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.id}  {self.kind}  {counted(self.turns, 'turn')}, "
-            f"{counted(self.messages, 'message')}, {self.tokens.total} tokens  {self.words}"
-        )
-
-    def _repr_html_(self) -> str:
-        sizes = str(self.turns), str(self.messages), str(self.tokens.total)
-        columns = ("Branch", "Kind", "Turns", "Messages", "Tokens", "Reason", "Begins with")
-        row = (self.id, self.kind, *sizes, self.reason, self.words)
-        return table_html("Branch of a thread", columns, [row])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One of two branches that are compared; scores are from 0 to 1.
-
-    Attributes:
-        topics: Labels of topics that the other does not have.
-        only: Messages that the other does not have, oldest first.
-        mean_score: Of its scored answers; `None` without any.
-        last_score: Of its newest scored answer.
-    """
-
-    name: str
-    messages: int
-    topics: tuple[str, ...]
-    only: tuple[AnyMessage, ...]
-    mean_score: float | None
-    last_score: float | None
-    tokens: Tokens
-
-    def __str__(self) -> str:
-        scores = f"mean {score_text(self.mean_score)}, last {score_text(self.last_score)}"
-        head = f"{self.name}: {counted(self.messages, 'message')}, score {scores}, {self.tokens}"
-        topics = [f"  own topics: {', '.join(self.topics)}"] if self.topics else []
-        own = [f"  {message.type}: {preview(text_of(message))}" for message in self.only]
-        return "\n".join([head, *topics, *own])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """The difference of two branches; `common` is the number of messages that both have."""
-
-    common: int
-    a: Side
-    b: Side
-
-    def __str__(self) -> str:
-        return f"common: {counted(self.common, 'message')}\n{self.a}\n{self.b}"
-
-    def _repr_html_(self) -> str:
-        rows: list[tuple[str, str, str]] = []
-        for side in (self.a, self.b):
-            rows += [(side.name, message.type, text_of(message)) for message in side.only]
-            scores = f"mean {score_text(side.mean_score)}, last {score_text(side.last_score)}"
-            rows.append((side.name, "score", scores))
-        return table_html(f"Messages in common: {self.common}", ("Branch", "Role", "Text"), rows)
 
 
 def _side(name: str, live: LiveBranch, other: LiveBranch) -> Side:
@@ -198,10 +109,8 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
     transcript = (yield from handle.load_whole_state())["messages"]
     branches = yield from list_stored_branches(*handle.address)
     entries = yield from scan(handle.store, THREADS, entry_of)
-    all_branches = [_branch(transcript, id=LIVE, kind=LIVE)]
-    for branch in reversed(branches_beside(transcript, branches)):
-        own = {name: value for name, value in branch.items() if name in REMOVAL}
-        all_branches.append(_branch(branch["messages"], branch["drafts"], **own))
+    all_branches = [branch_of(transcript, id=LIVE, kind=LIVE)]
+    all_branches += map(removed_branch, reversed(branches_beside(transcript, branches)))
     for entry in entries:
         if entry.forked_from == handle.thread_id:
             other = yield from _reader(handle, entry.thread_id).transcript()
@@ -209,23 +118,8 @@ def branches(handle: ThreadHandle) -> Steps[tuple[Branch, ...]]:
             after = other[places[0] + 1 :] if places else other
             origin: dict[str, Any] = {"base": entry.forked_at, "created_at": entry.created_at}
             origin |= {"id": entry.thread_id, "kind": "thread", "reason": entry.title}
-            all_branches.append(_branch(after, **origin))
+            all_branches.append(branch_of(after, **origin))
     return Rows(all_branches)
-
-
-def _branch(
-    messages: Sequence[AnyMessage], drafts: Sequence[AnyMessage] = (), **named: Any
-) -> Branch:
-    """Return a branch's entry for `branches`; `named` has the fields that its messages do not show."""
-    branch_messages = [*spoken(messages), *drafts]
-    first = next((m for m in branch_messages if is_question(m)), next(iter(branch_messages), None))
-    return Branch(
-        **named,
-        turns=count_turns(messages),
-        messages=len(branch_messages),
-        tokens=tokens_of(branch_messages),
-        words="" if first is None else preview(text_of(first)),
-    )
 
 
 def _reader(handle: ThreadHandle, thread_id: str) -> ThreadHandle:

@@ -13,7 +13,7 @@ from unsay.conversation import (
     timeline,
     turn_lifecycle,
 )
-from unsay.conversation.branching import LIVE, Branch, Diff
+from unsay.conversation.branching import LIVE
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
 from unsay.conversation.model_calls import Replay, TurnCalls
@@ -25,6 +25,7 @@ from unsay.errors import InputError, UnknownThreadError
 from unsay.memory.recall import Find
 from unsay.models.factory import ModelLike
 from unsay.orders import order as orders
+from unsay.results.lists import Branch, Diff
 from unsay.results.results import Checkpoint, Event, Preview, Reply, RollbackResult, Target, id_of
 from unsay.results.svg import mimebundle
 from unsay.results.usage import Usage

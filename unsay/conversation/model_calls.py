@@ -30,10 +30,9 @@ from unsay.memory.offload import Earlier
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import preview, text_of
 from unsay.models.factory import ModelLike, is_chat_model, is_graph, resolve_model
-from unsay.orders.parse import score_text
 from unsay.phrases import Phrase, Verb
 from unsay.protocols import Exchange
-from unsay.results.results import counted
+from unsay.results.results import counted, score_text
 from unsay.runtime import Scope
 from unsay.state import State
 from unsay.types import Printed, StoredBranch

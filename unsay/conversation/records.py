@@ -21,6 +21,7 @@ from unsay.memory.lessons import Lesson, lessons_in, rating_of
 from unsay.messages.annotations import (
     annotation_of,
     answer_of_turn,
+    answered_turns,
     answers_by_turn,
     in_turns,
     is_question,
@@ -28,7 +29,6 @@ from unsay.messages.annotations import (
 )
 from unsay.messages.content import calls_of, language_of, text_of
 from unsay.moves.compensate import compensations_of
-from unsay.orders.parse import answered_turns
 from unsay.protocols import Exchange
 from unsay.results.results import Checkpoint, Preview, Rows
 from unsay.results.usage import Usage, status_of, usage_of

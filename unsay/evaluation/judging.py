@@ -28,10 +28,9 @@ from unsay.errors import InputError, UnknownTurnError
 from unsay.generation.judge import judge_exchange, judge_summary
 from unsay.memory import visibility
 from unsay.orders.order import Rate
-from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import Verdict
-from unsay.results.results import Rows, counted
+from unsay.results.results import Rows, counted, score_text
 from unsay.state import State
 from unsay.types import Printed
 

@@ -31,10 +31,10 @@ from unsay.judging.verdict import (
 )
 from unsay.llm.call import REFUSALS, REPLY_TOKENS, ModelRequest, ask_model, prompt_tokens
 from unsay.memory.topics import KnownTopics, correct_topic, known_topics
-from unsay.messages.annotations import found_nothing, is_irrelevant
+from unsay.messages.annotations import answered_turns, found_nothing, is_irrelevant
 from unsay.messages.content import broke_off, has_other_content, language_of, text_of
 from unsay.models.factory import name_of
-from unsay.orders.parse import answered_turns, as_sent
+from unsay.orders.parse import as_sent
 from unsay.prompts.catalogue import Texts
 from unsay.protocols import Exchange, ShiftKind, ToolUse, TopicShift, Verdict
 from unsay.runtime import Scope

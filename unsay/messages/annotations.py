@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
+from unsay.messages.content import text_of
 from unsay.protocols import Verdict
 
 KEY = "unsay"  # key of the annotations in `response_metadata`, which no provider gets
@@ -220,3 +221,19 @@ def exchange_start(messages: Sequence[AnyMessage], answer: int) -> int:
         if is_answer(messages[index]) or is_notice(messages[index]):
             break
     return answer
+
+
+def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
+    """Return the question's text and the answer of each answered turn, oldest first.
+
+    The text is empty if the messages begin after the question.
+    """
+    answers_by_id = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
+    turns: list[tuple[str, AnyMessage]] = []
+    question = ""
+    for message in in_turns(messages):
+        if is_question(message):
+            question = text_of(message)
+        elif message.id in answers_by_id:
+            turns.append((question, answers_by_id[message.id]))
+    return turns

@@ -2,27 +2,18 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from unsay.context.topics import forgotten_ids, pinned_ids
 from unsay.messages.annotations import (
-    annotation_of,
-    answer_of_turn,
-    answers_by_turn,
-    in_turns,
     is_question,
-    spoken,
 )
-from unsay.messages.content import blocks_of, preview, text_of
+from unsay.messages.content import blocks_of, text_of
 from unsay.orders.orders import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
-from unsay.prompts.catalogue import Texts
 from unsay.settings.settings import Settings
-from unsay.state import Command, State
-from unsay.types import Checkpoint, Forgotten, StoredBranch
+from unsay.state import Command
 
 # Verbs of texts that are answered and not carried out: one that resembles a command, a slash and a
 # word that is no command, a command beside another text in one input, and a command that is not
@@ -32,8 +23,6 @@ _ANSWERED = frozenset({SUGGEST, UNKNOWN, ALONE, REFUSE})
 # Least resemblance of a typed word and the command that it is taken for: `udno` has 0.75.
 RESEMBLES = 0.75
 WORD_CHARS = 20
-# Kinds of branches that a judge's reason describes.
-_JUDGED = frozenset({"draft", "rejected", "context"})
 # The full-width slash is that of Japanese input methods.
 _SLASHED = re.compile(r"[/／](\S+)(?:\s+(.*))?")
 # A command after the end of a sentence; only the end of a line is searched for one, since the
@@ -44,9 +33,6 @@ _EDIT = re.compile(r"[/／]edit\s+(\d{1,9})\s+(\S.*)", re.DOTALL | re.IGNORECASE
 _TWO_SLASHES = re.compile(r"\s*[/／](?=[/／])")
 # A mistyped word may be one of these; the names of commands that only a shell has are common words.
 _KNOWN = (*VERBS, *ALIASES, *(each.name for each in SLASH_COMMANDS if each.by_chat))
-
-# How many of the newest turns the chat's timeline lists.
-TIMELINE_TURNS = 50
 
 
 def parse_command(text: str) -> Command | None:
@@ -170,149 +156,3 @@ def _command_in(message: BaseMessage, settings: Settings) -> Command | None:
     word = command["argument"][1 : WORD_CHARS + 1]
     near = [*get_close_matches(word, names, n=1, cutoff=0.1), *names]
     return Command(verb=SUGGEST, argument=f"/{near[0]}") if near else None
-
-
-def answered_turns(messages: Sequence[AnyMessage]) -> list[tuple[str, AnyMessage]]:
-    """Return the question's text and the answer of each answered turn, oldest first.
-
-    The text is empty if the messages begin after the question.
-    """
-    answers_by_id = {each[0].id: answer_of_turn(each) for each in answers_by_turn(messages)}
-    turns: list[tuple[str, AnyMessage]] = []
-    question = ""
-    for message in in_turns(messages):
-        if is_question(message):
-            question = text_of(message)
-        elif message.id in answers_by_id:
-            turns.append((question, answers_by_id[message.id]))
-    return turns
-
-
-def timeline_text(
-    messages: Sequence[AnyMessage],
-    texts: Texts,
-    *,
-    before: int = 0,
-    labels: Mapping[str, str] | None = None,
-) -> str:
-    """Return the newest turns with their scores, one per line, or a text that says there are none.
-
-    They are at most `TIMELINE_TURNS`. `before` is the number of answered turns before these
-    messages; `labels` are by message id.
-    """
-    bracketed = {message_id: f"  [{label}]" for message_id, label in (labels or {}).items()}
-    turns = answered_turns(messages)
-    first = max(0, len(turns) - TIMELINE_TURNS)
-    lines = [
-        texts.say(
-            "timeline_line",
-            turn=before + first + index + 1,
-            score=score_text(annotation_of(answer).get("score")),
-            question=preview(question),
-        )
-        + bracketed.get(answer.id or "", "")
-        for index, (question, answer) in enumerate(turns[first:])
-    ]
-    return "\n".join(lines) or texts.say("no_turns")
-
-
-def checkpoints_text(checkpoints: Sequence[Checkpoint], texts: Texts) -> str:
-    """Return the checkpoints, one per line, or a text that says there are none."""
-    lines = [
-        texts.say(
-            "checkpoint_line",
-            id=each["id"],
-            name=each["name"] or "-",
-            turn=each["turn"],
-            score=score_text(each["score"]),
-            topic=each["topic"],
-        )
-        for each in checkpoints
-    ]
-    return "\n".join(lines) or texts.say("no_checkpoints")
-
-
-def branches_text(branches: Sequence[StoredBranch], texts: Texts) -> str:
-    """Return the branches, one per line, or a text that says there are none.
-
-    A line has the branch's first words, and why a judge rejected it. The last line names the
-    command that restores one.
-    """
-    lines = [
-        texts.say(
-            "branch_row",
-            id=each["id"],
-            kind=texts.table("branch_kinds").get(each["kind"], each["kind"]),
-            size=len(spoken(each["messages"])) + len(each["drafts"]),
-            words=_first_words(each),
-            reason=preview(each["reason"], 40) if each["kind"] in _JUDGED else "",
-        ).rstrip()
-        for each in branches
-    ]
-    return "\n".join([*lines, texts.say("restore_hint")]) if lines else texts.say("no_branches")
-
-
-def _first_words(branch: StoredBranch) -> str:
-    """Return the beginning of a branch's first question; without one, of its first draft."""
-    questions = [message for message in spoken(branch["messages"]) if is_question(message)]
-    return "".join(preview(text_of(each), 40) for each in [*questions, *branch["drafts"]][:1])
-
-
-def score_text(score: float | None) -> str:
-    """Return a score with two decimals, or a dash for an unscored answer."""
-    return "–" if score is None else f"{score:.2f}"
-
-
-def forgotten_text(state: Mapping[str, Any], texts: Texts) -> str:
-    """Return what is forgotten, one entry per line, newest last, or a text that says there is none.
-
-    An entry is one message, several messages, a topic, or tool results. The last line names the
-    command that shows one to the model again.
-    """
-    lines = [
-        texts.say(
-            "forgotten_line",
-            id=each["id"],
-            kind=texts.table("forgotten_kinds")[each["kind"]],
-            words=words_of(state, each),
-        )
-        + (texts.say("forgotten_reason", reason=each["reason"]) if each["reason"] else "")
-        for each in state.get("forgotten", [])
-    ]
-    return "\n".join([*lines, texts.say("forgotten_hint")]) if lines else texts.say("no_forgotten")
-
-
-def lessons_text(lessons: Sequence[Mapping[str, Any]], texts: Texts) -> str:
-    """Return the lessons, one per line with its number, or a text that says there are none."""
-    lines = [
-        texts.say("lesson_row", number=number, text=each["text"], rejected=each["rejected"])
-        for number, each in enumerate(lessons, 1)
-    ]
-    return "\n".join(lines) or texts.say("no_lessons")
-
-
-def words_of(state: Mapping[str, Any], entry: Forgotten) -> str:
-    """Return the label or id of an entry's topic, or the first words of its messages.
-
-    Empty if the state has none of the messages.
-    """
-    labels = {each["id"]: each["label"] for each in state.get("topics", [])}
-    if "topic_id" in entry:
-        return str(labels.get(entry["topic_id"], entry["topic_id"]))
-    texts = (text_of(m) for m in state.get("messages", []) if m.id in entry["message_ids"])
-    return preview(next((text for text in texts if text.strip()), ""), 40)
-
-
-def timeline_labels(state: State, texts: Texts) -> dict[str, str]:
-    """Return the timeline's labels of pinned and forgotten messages, by message id."""
-    pins = dict.fromkeys(pinned_ids(state), texts.say("pinned_label"))
-    forgotten = forgotten_ids(
-        state.get("messages", []), state.get("segments", []), state.get("forgotten", [])
-    )
-    return {**pins, **dict.fromkeys(forgotten, texts.say("forgotten_label"))}
-
-
-def questions_text(messages: Sequence[AnyMessage]) -> str:
-    """Return the first three questions among these messages as one text; empty if there are none."""
-    questions = [preview(text_of(m), 40) for m in messages if is_question(m)]
-    return " / ".join(questions[:3]) + (" …" if len(questions) > 3 else "")

@@ -1,7 +1,7 @@
 """The results of a conversation: replies, moves, and the events of a stream."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
@@ -9,15 +9,22 @@ from langchain_core.messages import AIMessage, AIMessageChunk, AnyMessage
 from unsay.context.manifest import Tokens
 from unsay.history.compensations import Compensation, Report
 from unsay.messages.annotations import annotation_of, is_notice
-from unsay.messages.content import language_of, preview, text_of
+from unsay.messages.content import language_of, preview, text_of, with_file_names
 from unsay.moves.compensate import report_text, stays_in_effect
-from unsay.orders.parse import score_text
-from unsay.prompts.catalogue import ENGLISH, JAPANESE, StepChange
+from unsay.prompts.catalogue import ENGLISH, JAPANESE, StepChange, Texts
 from unsay.transcript.live import Moved
 from unsay.types import Checkpoint as StoredCheckpoint
 from unsay.types import CheckpointReason, Printed, TopicChange
 
 T = TypeVar("T")
+
+QUESTION_CHARS = 200  # of a question in a list of places to roll back to
+
+
+def score_text(score: float | None) -> str:
+    """Return a score with two decimals, or a dash for an unscored answer."""
+    return "–" if score is None else f"{score:.2f}"
+
 
 EventKind = Literal[
     "token",
@@ -222,30 +229,24 @@ class Preview(Printed):
     tokens: Tokens
 
     def __str__(self) -> str:
-        names = (checkpoint.name or checkpoint.id for checkpoint in self.checkpoints)
-        texts = (
-            ", ".join(names),
-            ", ".join(self.tool_calls),
-            "; ".join(call.description for call in self.compensations if not call.obstacle),
-            "; ".join(each.description for each in self.compensations if stays_in_effect(each)),
-        )
-        messages, tokens = len(self.message_ids), self.tokens.total
-        if language_of(self.at) == "ja":
-            first = (
-                f"{self.at}に戻ると、{self.turns}ターン、メッセージ{messages}件、"
-                f"{tokens}トークンを取り除きます。"
-            )
-            question, *labels = "質問", "チェックポイント", "ツール呼び出し", "取り消す呼び出し"
-            labels.append("取り消せない処理")
-        else:
-            numbers = {"turn": self.turns, "message": messages, "token": tokens}
-            counts = ", ".join(counted(number, noun) for noun, number in numbers.items())
-            first = f"A rollback to {self.at} removes {counts}."
-            question, *labels = "Question", "Checkpoints", "Tool calls", "To undo"
-            labels.append("Cannot be undone")
-        rows = [(question, preview(each)) for each in self.questions]
-        rows += [(label, text) for label, text in zip(labels, texts, strict=True) if text]
-        return "\n".join([first, *(f"  {label}: {text}" for label, text in rows)])
+        return self.text(JAPANESE if language_of(self.at) == "ja" else ENGLISH)
+
+    def text(self, texts: Texts) -> str:
+        """Return the place, the counts, and a line for each question and for what else it removes."""
+        tokens = {name: f"{count:,}" for name, count in asdict(self.tokens).items()}
+        counts = {"turns": self.turns, "messages": len(self.message_ids), **tokens}
+        rows = [texts.say("preview", where=self.at), texts.say("preview_removed", **counts)]
+        for question in self.questions:
+            words = preview(with_file_names(question), QUESTION_CHARS)
+            rows.append(f"  {texts.say('at_message', words=words).strip()}")
+        names_by_label = {
+            "checkpoints": [each.name or each.id for each in self.checkpoints],
+            "tools": list(self.tool_calls),
+            "undoable": [e.description for e in self.compensations if not e.obstacle],
+            "not_undoable": [e.description for e in self.compensations if stays_in_effect(e)],
+        }
+        listed = {label: ", ".join(names) for label, names in names_by_label.items() if names}
+        return "\n".join([*rows, *(texts.say(label, names=n) for label, n in listed.items())])
 
 
 class Rows(tuple[T, ...]):

@@ -7,8 +7,8 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from unsay.messages.content import cells_of
-from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import Texts
+from unsay.results.results import score_text
 from unsay.results.timeline import (
     SHOWN_BRANCHES,
     TimelineData,

@@ -9,9 +9,8 @@ from typing import Any, Literal
 from wcwidth import iter_graphemes
 
 from unsay.messages.content import cells_of, preview
-from unsay.orders.parse import score_text
 from unsay.prompts.catalogue import ENGLISH, JAPANESE, Texts
-from unsay.results.results import Checkpoint, Removed, counted
+from unsay.results.results import Checkpoint, Removed, counted, score_text
 from unsay.types import BranchRef, Forgotten, Language, Pin, TopicChange
 
 

@@ -19,7 +19,7 @@ from unsay.memory.recall import Find, finds_text, ids_of, search_command
 from unsay.messages.annotations import is_question
 from unsay.messages.content import text_of
 from unsay.orders import order as orders
-from unsay.orders.parse import questions_text
+from unsay.results.lists import questions_text
 from unsay.results.results import Rows
 from unsay.runtime import Scope
 from unsay.state import StateDraft, Update
@@ -52,9 +52,9 @@ def add_pins(
     ids = [message.id or "" for message in messages] or [order.message_id or ""]
     update = visibility.pin(draft.state, scope, ids, page)
     draft.apply(update)
-    words = questions_text(messages)
     return Outcome(
-        result=Rows(update["pins"]), notice=lambda texts: texts.say("pinned", words=words)
+        result=Rows(update["pins"]),
+        notice=lambda texts: texts.say("pinned", words=questions_text(messages)),
     )
 
 
@@ -69,9 +69,9 @@ def remove_pins(
     ids = [message.id or "" for message in messages] or [order.message_id or ""]
     update = visibility.unpin(draft.state, scope, ids)
     draft.apply(update)
-    words = questions_text(messages)
     return Outcome(
-        result=Rows(update["pins"]), notice=lambda texts: texts.say("unpinned", words=words)
+        result=Rows(update["pins"]),
+        notice=lambda texts: texts.say("unpinned", words=questions_text(messages)),
     )
 
 

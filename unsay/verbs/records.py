@@ -7,16 +7,16 @@ from unsay.history.branch import branches_beside
 from unsay.memory.lessons import lessons_in
 from unsay.orders.order import Show
 from unsay.orders.orders import chat_help
-from unsay.orders.parse import (
+from unsay.prompts.catalogue import Texts
+from unsay.results.lists import (
     TIMELINE_TURNS,
     branches_text,
     checkpoints_text,
     forgotten_text,
     lessons_text,
-    timeline_labels,
+    removed_branch,
     timeline_text,
 )
-from unsay.prompts.catalogue import Texts
 from unsay.results.usage import current_usage, usage_text
 from unsay.runtime import Scope
 from unsay.state import State, StateDraft, offloaded_of
@@ -35,16 +35,6 @@ def show(order: Show, draft: StateDraft, scope: Scope) -> Steps[Outcome[None]]:
     return Outcome(result=None, notice=notice)
 
 
-def _timeline(order: Show, state: State, scope: Scope) -> Steps[Notice]:
-    del order, scope
-    yield from ()  # only a generator is a step
-    offloaded = offloaded_of(state)
-    before = offloaded["turns"] if offloaded else 0
-    return lambda texts: timeline_text(
-        state["messages"], texts, before=before, labels=timeline_labels(state, texts)
-    )
-
-
 def _branches(order: Show, state: State, scope: Scope) -> Steps[Notice]:
     del order
     refs = state.get("branches", [])
@@ -53,7 +43,8 @@ def _branches(order: Show, state: State, scope: Scope) -> Steps[Notice]:
     if scope.address is not None:
         ids = [m.id for branch in branches for m in (*branch["messages"], *branch["drafts"])]
         offloaded = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
-    removed = branches_beside(state["messages"], branches, offloaded=offloaded)
+    beside = branches_beside(state["messages"], branches, offloaded=offloaded)
+    removed = list(map(removed_branch, beside))
     return lambda texts: branches_text(removed, texts)
 
 
@@ -87,7 +78,7 @@ def _listed(text_of_state: Callable[[State, Texts], str]) -> Callable[..., Steps
 
 
 _LISTS: dict[str, Callable[[Show, State, Scope], Steps[Notice]]] = {
-    "timeline": _timeline,
+    "timeline": _listed(timeline_text),
     "branches": _branches,
     "tokens": _tokens,
     "help": _help,
