@@ -195,7 +195,7 @@ def test_a_stopped_retry_that_is_dropped_leaves_the_old_answer(
         tmux.expect("score 0.90")
         release = hold_model(server, "answerer", "A list, once more")
         tmux.type("/retry")
-        tmux.expect("once more")
+        tmux.expect("A list, once")
         tmux.press("C-c")
         tmux.expect("drop the question")
         release.set()

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.graph.doors import DOORS, Told
@@ -25,8 +25,9 @@ LINES = st.one_of(st.sampled_from(QUESTIONS), st.sampled_from(COMMANDS), st.samp
 SEQUENCES = st.lists(LINES, min_size=12, max_size=12)
 
 EXAMPLES = settings().max_examples
-SIZE = settings(max_examples=3 if EXAMPLES < 60 else min(EXAMPLES, 500))
-"""How many sequences; each is carried out five times."""
+PARTS = 1 if EXAMPLES < 60 else 4
+SIZE = settings(max_examples=3 if PARTS == 1 else min(EXAMPLES, 500) // PARTS)
+"""How many sequences a part has; each is carried out through all doors."""
 
 
 def named(line: str, number: int) -> str:
@@ -41,13 +42,26 @@ def agreed(answers: Sequence[Told]) -> bool:
     return len(refusals) < 2 and len(notices) < 2
 
 
-@SIZE
+@pytest.mark.hypothesis
 @pytest.mark.timeout(7200)
-@given(lines=SEQUENCES)
-@example(lines=["/checkpoint work", "/checkpoint", "NEW: What of lake", "/remove 2", "/same"])
-@example(lines=["/undo", "NEW: What of lake", "/remove 1", "/undo", "/rollback a", "/redo"])
-def test_the_doors_agree(lines: list[str]) -> None:
+@pytest.mark.sample(every=1)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_doors_agree(part: int) -> None:
     """Methods, typed lines, a host's graph with and without flags, and the shell do the same."""
+
+    @seed(part)
+    @SIZE
+    @given(lines=SEQUENCES)
+    @example(lines=["/checkpoint work", "/checkpoint", "NEW: What of lake", "/remove 2", "/same"])
+    @example(lines=["/undo", "NEW: What of lake", "/remove 1", "/undo", "/rollback a", "/redo"])
+    def agree(lines: list[str]) -> None:
+        check_doors(lines)
+
+    agree()
+
+
+def check_doors(lines: Sequence[str]) -> None:
+    """Carry the lines out through each door, and compare the threads after every line."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
         doors = [opened(Path(folder) / "talk.db") for opened in DOORS]
         for door in doors:
