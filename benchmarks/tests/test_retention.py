@@ -144,12 +144,12 @@ def test_recall_finds_what_a_window_has_lost(
 
 def test_labelled_threads_are_joined(retention: ModuleType, tmp_path: Path) -> None:
     """Each stretch between shifts gives a question, and its earlier turns are the evidence."""
-    (talk,) = retention.talks(write_rows(tmp_path / "t.jsonl", *threads()))
-    first, second = talk.questions[:2]
-    assert (12, 24) == (len(talk.questions), len(talk.messages))
+    (thread,) = retention.talks(write_rows(tmp_path / "t.jsonl", *threads()))
+    first, second = thread.questions[:2]
+    assert (12, 24) == (len(thread.questions), len(thread.messages))
     assert ("Is pottery dangerous?", {"0:0", "0:1"}) == (first.text, first.evidence)
     assert ("And does Elba have a museum?", {"1:0", "1:1"}) == (second.text, second.evidence)
-    assert not {question.text for question in talk.questions} & {m.text for m in talk.messages}
+    assert not {question.text for question in thread.questions} & {m.text for m in thread.messages}
 
 
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.375])
@@ -157,13 +157,13 @@ def test_contexts_stay_within_their_share(
     retention: ModuleType, tmp_path: Path, share: float
 ) -> None:
     """A view costs no more than its share of the conversation, counted as a whole."""
-    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
-    budget = int(share * retention.COUNTER.count(talk.messages))
-    shown_ids = retention.three_stage(talk, budget // 2)
+    (thread,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
+    budget = int(share * retention.COUNTER.count(thread.messages))
+    shown_ids = retention.three_stage(thread, budget // 2)
     assert {"D0:0", "D0:1", "D0:2", "D11:19"} <= shown_ids
-    for question in talk.questions:
-        view = retention.with_recall(talk, question, shown_ids, budget, None)
-        cost = retention.COUNTER.count([m for m in talk.messages if m.id in view])
+    for question in thread.questions:
+        view = retention.with_recall(thread, question, shown_ids, budget, None)
+        cost = retention.COUNTER.count([m for m in thread.messages if m.id in view])
         assert shown_ids < view
         assert 0.9 * budget <= cost <= 1.01 * budget
 
@@ -175,11 +175,11 @@ def test_recents_give_way_where_room_is_short(
     retention: ModuleType, tmp_path: Path, percent: int, expected: int
 ) -> None:
     """Primers and recents stay within their room: with too little, half the recents are kept."""
-    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
-    room = sum(talk.costs.values()) * percent // 100
-    shown_ids = retention.three_stage(talk, room)
+    (thread,) = retention.talks(write_rows(tmp_path / "a.jsonl", conversation()))
+    room = sum(thread.costs.values()) * percent // 100
+    shown_ids = retention.three_stage(thread, room)
     assert expected == len(shown_ids)
-    assert sum(talk.costs[id_] for id_ in shown_ids) <= room
+    assert sum(thread.costs[id_] for id_ in shown_ids) <= room
 
 
 def test_evidence_that_is_no_turn_is_passed_over(retention: ModuleType, tmp_path: Path) -> None:
@@ -187,9 +187,9 @@ def test_evidence_that_is_no_turn_is_passed_over(retention: ModuleType, tmp_path
     row = conversation()
     row["qa"][0]["evidence"] = ["D99:1"]
     row["qa"][1]["evidence"].append("D99:2")
-    (talk,) = retention.talks(write_rows(tmp_path / "a.jsonl", row))
-    assert 5 == len(talk.questions)
-    assert {1} == {len(question.evidence) for question in talk.questions}
+    (thread,) = retention.talks(write_rows(tmp_path / "a.jsonl", row))
+    assert 5 == len(thread.questions)
+    assert {1} == {len(question.evidence) for question in thread.questions}
 
 
 def test_embeddings_are_named_on_the_command_line(

@@ -55,15 +55,15 @@ def tokens(count: int) -> Amount:
 
 def account_with(*calls: tuple[int, AccountKey]) -> UsageAccount:
     """A book in which calls are booked."""
-    book = new_usage_account()
+    account = new_usage_account()
     for number, (count, account_key) in enumerate(calls):
-        book = settle(book, tokens(count), key=f"call-{number}", place=account_key)
-    return book
+        account = settle(account, tokens(count), key=f"call-{number}", place=account_key)
+    return account
 
 
-def usage_of(book: UsageAccount, account_key: AccountKey = PLACE) -> list[int]:
+def usage_of(account: UsageAccount, account_key: AccountKey = PLACE) -> list[int]:
     """What the three layers have used, session first."""
-    return [used_of(book, layer, account_key).tokens for layer in LAYERS]
+    return [used_of(account, layer, account_key).tokens for layer in LAYERS]
 
 
 @pytest.mark.parametrize(
@@ -89,18 +89,18 @@ def test_each_layer_has_a_limit_of_its_own(
 
 def test_a_task_and_its_agents_start_again() -> None:
     """The next task finds its own budget whole; the session's is what both have spent."""
-    book = account_with((300, PLACE), (300, SAME_TASK))
+    account = account_with((300, PLACE), (300, SAME_TASK))
 
-    assert "refused" == check(book, HARD, tokens(1), place=PLACE).outcome
-    assert "granted" == check(book, HARD, tokens(300), place=OTHER_TASK).outcome
-    assert [600, 0, 0] == usage_of(book, OTHER_TASK)
+    assert "refused" == check(account, HARD, tokens(1), place=PLACE).outcome
+    assert "granted" == check(account, HARD, tokens(300), place=OTHER_TASK).outcome
+    assert [600, 0, 0] == usage_of(account, OTHER_TASK)
 
 
 def test_a_task_that_returns_goes_on_where_it_was() -> None:
     """Leaving a task and coming back does not give it its budget again."""
-    book = account_with((300, PLACE), (50, OTHER_TASK), (10, SAME_TASK))
+    account = account_with((300, PLACE), (50, OTHER_TASK), (10, SAME_TASK))
 
-    assert [360, 310, 300] == usage_of(book, PLACE)
+    assert [360, 310, 300] == usage_of(account, PLACE)
 
 
 @pytest.mark.parametrize(
@@ -108,14 +108,14 @@ def test_a_task_that_returns_goes_on_where_it_was() -> None:
 )
 def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str) -> None:
     """A call is booked only where it is granted, and each mode warns."""
-    book = account_with((300, PLACE))
+    account = account_with((300, PLACE))
     limits = replace(HARD, mode=mode)
-    reservation = reserve(book, limits, tokens(10), key="k", place=PLACE)
+    reservation = reserve(account, limits, tokens(10), key="k", place=PLACE)
 
     assert outcome == reservation.check.outcome
     assert ["agent"] == [gauge.layer for gauge in reservation.check.warnings]
     assert (outcome == "granted") == knows(reservation.account, "k")
-    assert reservation.check == check(book, limits, tokens(10), place=PLACE)
+    assert reservation.check == check(account, limits, tokens(10), place=PLACE)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +191,11 @@ def test_what_is_held_counts_where_it_is_held(
     account_key: AccountKey, expected_usage: list[int]
 ) -> None:
     """For the whole session, for its own task, for its own agent."""
-    book = new_usage_account()
+    account = new_usage_account()
     for count, holder in ((10, PLACE), (20, SAME_TASK), (30, OTHER_TASK)):
-        book = reserve(book, HARD, tokens(count), key=f"{count}", place=holder).account
+        account = reserve(account, HARD, tokens(count), key=f"{count}", place=holder).account
 
-    assert expected_usage == usage_of(book, account_key)
+    assert expected_usage == usage_of(account, account_key)
 
 
 def test_what_a_call_came_to_over_its_estimate_is_counted() -> None:
@@ -225,19 +225,19 @@ def test_a_held_call_is_counted_where_it_was_held() -> None:
 @pytest.mark.parametrize("times", [1, 2, 5])
 def test_a_key_is_held_and_counted_once(times: int) -> None:
     """However often a step is run again."""
-    book = new_usage_account()
+    account = new_usage_account()
     for _ in range(times):
-        reservation = reserve(book, HARD, tokens(200), key="k", place=PLACE)
-        book = reservation.account
+        reservation = reserve(account, HARD, tokens(200), key="k", place=PLACE)
+        account = reservation.account
         assert "granted" == reservation.check.outcome
         assert 200 / 300 == reservation.check.usage
     for _ in range(times):
-        book = settle(book, tokens(180), key="k", place=PLACE)
-    second_reservation = reserve(book, HARD, tokens(200), key="k", place=PLACE)
+        account = settle(account, tokens(180), key="k", place=PLACE)
+    second_reservation = reserve(account, HARD, tokens(200), key="k", place=PLACE)
 
-    assert (book, 0.6) == (second_reservation.account, second_reservation.check.usage)
-    assert [180, 180, 180] == usage_of(book)
-    assert [310, 310, 310] == usage_of(settle(book, tokens(130), key="other", place=PLACE))
+    assert (account, 0.6) == (second_reservation.account, second_reservation.check.usage)
+    assert [180, 180, 180] == usage_of(account)
+    assert [310, 310, 310] == usage_of(settle(account, tokens(130), key="other", place=PLACE))
 
 
 def test_a_refusal_says_what_to_do() -> None:
@@ -262,13 +262,13 @@ def test_only_a_refusal_is_an_error(mode: BudgetMode) -> None:
 def test_a_persons_yes_makes_room() -> None:
     """Each exceeded limit is multiplied until the call fits; the others stay."""
     limits = replace(HARD, mode="ask")
-    book = account_with((250, PLACE))
-    wider = extend(book, limits, tokens(400), place=PLACE)
+    account = account_with((250, PLACE))
+    wider = extend(account, limits, tokens(400), place=PLACE)
     gauges = check(wider, limits, tokens(400), place=PLACE).gauges
 
     assert [1_000, 1_200, 900] == [gauge.limit for gauge in gauges]
     assert "granted" == reserve(wider, limits, tokens(400), key="k", place=PLACE).check.outcome
-    assert usage_of(book) == usage_of(wider)
+    assert usage_of(account) == usage_of(wider)
     assert [1_000, 600, 300] == [
         gauge.limit for gauge in check(wider, limits, tokens(1), place=OTHER_TASK).gauges
     ]
@@ -278,8 +278,8 @@ def test_a_yes_to_tokens_raises_no_cost() -> None:
     """A limit that the call does not exceed was not asked about, so it stays."""
     limits = Limits(session=Limit(tokens=1_000, micros=5_000_000), mode="ask")
 
-    def session_limits(book: UsageAccount) -> list[int]:
-        return [gauge.limit for gauge in check(book, limits, tokens(1), place=PLACE).gauges]
+    def session_limits(account: UsageAccount) -> list[int]:
+        return [gauge.limit for gauge in check(account, limits, tokens(1), place=PLACE).gauges]
 
     wider = extend(new_usage_account(), limits, Amount(tokens=1_500, micros=5), place=PLACE)
     assert [2_000, 5_000_000] == session_limits(wider)
@@ -290,59 +290,67 @@ def test_a_yes_to_tokens_raises_no_cost() -> None:
 def test_a_stored_yes_counts_for_both_units() -> None:
     """Accounts that older versions stored have one factor; what a person approved stays."""
     limits = Limits(session=Limit(tokens=1_000, micros=5_000_000), mode="ask")
-    book = new_usage_account()
-    book["session"]["times"] = 2
-    for after in (book, extend(book, limits, Amount(tokens=2_500), place=PLACE)):
+    account = new_usage_account()
+    account["session"]["times"] = 2
+    for after in (account, extend(account, limits, Amount(tokens=2_500), place=PLACE)):
         assert 10_000_000 == check(after, limits, tokens(1), place=PLACE).gauges[1].limit
 
 
 def test_a_yes_that_nothing_needs_changes_nothing() -> None:
     """There was room."""
-    book = account_with((250, PLACE))
+    account = account_with((250, PLACE))
 
-    assert book is extend(book, HARD, tokens(50), place=PLACE)
+    assert account is extend(account, HARD, tokens(50), place=PLACE)
 
 
 def test_old_tasks_agents_and_keys_are_let_go() -> None:
     """A book does not grow with its session, and the session's sum stays whole."""
-    book = new_usage_account()
+    account = new_usage_account()
     for number in range(200):
         for account_key in (
             AccountKey(task_id=f"t{number}"),
             AccountKey(task_id="t", agent_id=f"a{number}"),
         ):
-            book = settle(book, tokens(1), key=f"{number}-{account_key.task_id}", place=account_key)
+            account = settle(
+                account, tokens(1), key=f"{number}-{account_key.task_id}", place=account_key
+            )
 
-    assert (KEPT_TASKS, KEPT_KEYS) == (len(book["tasks"]), len(book["keys"]))
-    assert KEPT_AGENTS == len(book["tasks"][-1]["agents"])
-    assert [400, 200, 1] == usage_of(book, AccountKey(task_id="t", agent_id="a199"))
-    assert len(json.dumps(book)) < 8_000
+    assert (KEPT_TASKS, KEPT_KEYS) == (len(account["tasks"]), len(account["keys"]))
+    assert KEPT_AGENTS == len(account["tasks"][-1]["agents"])
+    assert [400, 200, 1] == usage_of(account, AccountKey(task_id="t", agent_id="a199"))
+    assert len(json.dumps(account)) < 8_000
 
 
 def test_a_task_with_a_call_under_way_is_not_let_go() -> None:
     """However many tasks come after it."""
     limits = replace(HARD, session=Limit())
-    book = reserve(account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
+    account = reserve(
+        account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE
+    ).account
     for number in range(KEPT_TASKS + 5):
-        book = settle(book, tokens(1), key=f"{number}", place=AccountKey(task_id=f"later-{number}"))
+        account = settle(
+            account, tokens(1), key=f"{number}", place=AccountKey(task_id=f"later-{number}")
+        )
 
-    assert [300, 300] == usage_of(book)[1:]
-    assert [260, 260] == usage_of(settle(book, tokens(10), key="slow", place=PLACE))[1:]
+    assert [300, 300] == usage_of(account)[1:]
+    assert [260, 260] == usage_of(settle(account, tokens(10), key="slow", place=PLACE))[1:]
 
 
 def test_an_agent_with_a_call_under_way_is_not_let_go() -> None:
     """However many agents of its task come after it."""
     limits = replace(HARD, task=Limit())
-    book = reserve(account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE).account
-    book = reserve(
-        book, limits, tokens(1), key="elsewhere", place=AccountKey(task_id="t2", agent_id="x")
+    account = reserve(
+        account_with((250, PLACE)), limits, tokens(50), key="slow", place=PLACE
+    ).account
+    account = reserve(
+        account, limits, tokens(1), key="elsewhere", place=AccountKey(task_id="t2", agent_id="x")
     ).account
     for number in range(KEPT_AGENTS + 5):
         later_key = AccountKey(task_id=PLACE.task_id, agent_id=f"later-{number}")
-        book = settle(book, tokens(1), key=f"{number}", place=later_key)
+        account = settle(account, tokens(1), key=f"{number}", place=later_key)
 
-    assert 300 == usage_of(book)[2]
-    assert KEPT_AGENTS + 1 == len(book["tasks"][-1]["agents"])
+    assert 300 == usage_of(account)[2]
+    assert KEPT_AGENTS + 1 == len(account["tasks"][-1]["agents"])
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "many"])
@@ -400,10 +408,10 @@ LIMITS = st.builds(
 )
 
 
-def is_within(book: UsageAccount, limits: Limits, account_keys: Sequence[AccountKey]) -> bool:
+def is_within(account: UsageAccount, limits: Limits, account_keys: Sequence[AccountKey]) -> bool:
     """Whether no layer has used more than it may."""
     return all(
-        limit is None or used_of(book, layer, account_key).tokens <= limit
+        limit is None or used_of(account, layer, account_key).tokens <= limit
         for account_key in account_keys
         for layer in LAYERS
         for limit in [limits.of(layer).tokens]
@@ -415,21 +423,21 @@ def test_a_hard_limit_holds_under_any_interleaving(
     calls: list[tuple[int, float, AccountKey]], limits: Limits, data: st.DataObject
 ) -> None:
     """Calls that come to at most their estimate begin, end, fail and repeat; no layer goes over."""
-    book = new_usage_account()
+    account = new_usage_account()
     booked_tokens = 0
     waiting = list(enumerate(calls))
     running = list[tuple[int, tuple[int, float, AccountKey]]]()
     while waiting or running:
-        assert is_within(book, limits, [account_key for _, _, account_key in calls])
+        assert is_within(account, limits, [account_key for _, _, account_key in calls])
         begins = bool(waiting) and (not running or data.draw(st.booleans()))
         if begins:
             number, call = waiting.pop(0)
-            reservation = reserve(book, limits, tokens(call[0]), key=f"{number}", place=call[2])
+            reservation = reserve(account, limits, tokens(call[0]), key=f"{number}", place=call[2])
             second_reservation = reserve(
                 reservation.account, limits, tokens(call[0]), key=f"{number}", place=call[2]
             )
             assert reservation.account == second_reservation.account
-            book = reservation.account
+            account = reservation.account
             if reservation.check.outcome == "granted":
                 running.append((number, call))
             continue
@@ -438,26 +446,26 @@ def test_a_hard_limit_holds_under_any_interleaving(
             came_to = int(call[0] * call[1])
             booked_tokens += came_to
             for _ in range(data.draw(st.integers(1, 2))):
-                book = settle(book, tokens(came_to), key=f"{number}", place=call[2])
+                account = settle(account, tokens(came_to), key=f"{number}", place=call[2])
         else:
-            book = release(book, f"{number}")
-    assert is_within(book, limits, [account_key for _, _, account_key in calls])
-    assert (booked_tokens, []) == (book["session"]["tokens"], book["holds"])
+            account = release(account, f"{number}")
+    assert is_within(account, limits, [account_key for _, _, account_key in calls])
+    assert (booked_tokens, []) == (account["session"]["tokens"], account["holds"])
 
 
 @given(calls=CALLS, costs=st.lists(st.integers(0, 10**7), min_size=12, max_size=12))
 def test_the_layers_add_up(calls: list[tuple[int, float, AccountKey]], costs: list[int]) -> None:
     """A session has spent what its tasks have, and each of them what its agents have."""
-    book = new_usage_account()
+    account = new_usage_account()
     for number, (count, _, account_key) in enumerate(calls):
         amount = Amount(tokens=count, micros=costs[number])
-        book = settle(book, amount, key=f"{number}", place=account_key)
+        account = settle(account, amount, key=f"{number}", place=account_key)
     for unit in ("tokens", "micros"):
-        sums = [sum(agent[unit] for agent in task["agents"]) for task in book["tasks"]]
-        assert sums == [task[unit] for task in book["tasks"]]
-        assert sum(sums) == book["session"][unit]
-    assert sum(count for count, _, _ in calls) == book["session"]["tokens"]
-    assert sum(costs[: len(calls)]) == book["session"]["micros"]
+        sums = [sum(agent[unit] for agent in task["agents"]) for task in account["tasks"]]
+        assert sums == [task[unit] for task in account["tasks"]]
+        assert sum(sums) == account["session"][unit]
+    assert sum(count for count, _, _ in calls) == account["session"]["tokens"]
+    assert sum(costs[: len(calls)]) == account["session"]["micros"]
 
 
 @given(calls=CALLS, data=st.data())
@@ -486,10 +494,10 @@ def test_a_yes_is_always_enough(
     account_key: AccountKey,
 ) -> None:
     """After it the call that was asked about has room, and not by more than one limit too much."""
-    book = account_with(*[(count, account_key) for count, _, account_key in calls])
+    account = account_with(*[(count, account_key) for count, _, account_key in calls])
     limits = replace(limits, mode="ask")
-    wider = extend(book, limits, tokens(tokens_asked), place=account_key)
-    before = check(book, limits, tokens(tokens_asked), place=account_key)
+    wider = extend(account, limits, tokens(tokens_asked), place=account_key)
+    before = check(account, limits, tokens(tokens_asked), place=account_key)
     after = check(wider, limits, tokens(tokens_asked), place=account_key)
 
     assert "granted" == after.outcome
@@ -508,14 +516,14 @@ def test_a_usage_account_is_json_and_never_changed(
     calls: list[tuple[int, float, AccountKey]], limits: Limits
 ) -> None:
     """Every function gives a new book and leaves the old one as it was."""
-    book = new_usage_account()
+    account = new_usage_account()
     for number, (count, _, account_key) in enumerate(calls):
-        before = json.dumps(book)
+        before = json.dumps(account)
         account_with_hold = reserve(
-            book, limits, tokens(count), key=f"{number}", place=account_key
+            account, limits, tokens(count), key=f"{number}", place=account_key
         ).account
         wider = extend(account_with_hold, limits, tokens(count), place=account_key)
         after = settle(wider, tokens(count), key=f"{number}", place=account_key)
-        assert before == json.dumps(book)
-        book = json.loads(json.dumps(after))
-        assert after == book
+        assert before == json.dumps(account)
+        account = json.loads(json.dumps(after))
+        assert after == account

@@ -95,7 +95,7 @@ def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
 
 def _usage_account(inputs: Mapping[str, Any]) -> UsageAccount:
     """A book in which the layers have used what the case says."""
-    book = new_usage_account()
+    account = new_usage_account()
     usage_by_layer = {layer: inputs.get(f"{layer}_used", 0) for layer in LAYERS}
     inner = (
         min(usage_by_layer["agent"], usage_by_layer["task"])
@@ -108,8 +108,8 @@ def _usage_account(inputs: Mapping[str, Any]) -> UsageAccount:
         (max(0, usage_by_layer["session"] - usage_by_layer["task"]), AccountKey(task_id="earlier")),
     ]
     for number, (tokens, account_key) in enumerate(charges):
-        book = settle(book, Amount(tokens=tokens), key=f"{number}", place=account_key)
-    return book
+        account = settle(account, Amount(tokens=tokens), key=f"{number}", place=account_key)
+    return account
 
 
 def _state(verdict: Check, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,11 +185,11 @@ def _amount(inputs: Mapping[str, Any]) -> tuple[Usage, Amount]:
     return usage, amount_of(usage, None if prices is None else Prices(**prices))
 
 
-def _totals(book: UsageAccount, usage: Usage) -> dict[str, Any]:
+def _totals(account: UsageAccount, usage: Usage) -> dict[str, Any]:
     return {
         "total_tokens": usage.input + usage.output,
-        **{f"{layer}_used": account_of(book, layer, PLACE)["tokens"] for layer in LAYERS},
-        "cost_micros": book["session"]["micros"],
+        **{f"{layer}_used": account_of(account, layer, PLACE)["tokens"] for layer in LAYERS},
+        "cost_micros": account["session"]["micros"],
     }
 
 
@@ -265,14 +265,14 @@ def two_tasks(case: Case, folder: Path) -> Observation:
     """Tasks of one session after another: each uses tokens, or asks whether it may."""
     del folder
     limits = _limits(case["params"])
-    book = new_usage_account()
+    account = new_usage_account()
     verdict = None
     for number, task in enumerate(case["given"]["tasks"]):
         account_key = AccountKey(task_id=task["id"], agent_id=task.get("agent", PLACE.agent_id))
         if "estimated" in task:
-            verdict = check(book, limits, Amount(tokens=task["estimated"]), place=account_key)
+            verdict = check(account, limits, Amount(tokens=task["estimated"]), place=account_key)
         amount = Amount(tokens=task.get("use", 0))
-        book = settle(book, amount, key=f"{number}", place=account_key)
+        account = settle(account, amount, key=f"{number}", place=account_key)
     if verdict is None:
         raise NotBoundError("tasks none of which asks")
     return Observation(value=verdict, state=_state(verdict, case["params"]))

@@ -135,9 +135,13 @@ def versions(case: Case, folder: Path) -> Observation:
     turns = case["given"]["turns"]
     world = _run_turns(case, folder, turns)
     with world.open() as conversation:
-        records = [conversation.fork(turns=turn or None).messages() for turn in range(turns)]
+        transcripts_of_turns = [
+            conversation.fork(turns=turn or None).messages() for turn in range(turns)
+        ]
     transcripts = {
-        tuple(text_of(message) for message in transcript) for transcript in records if transcript
+        tuple(text_of(message) for message in transcript)
+        for transcript in transcripts_of_turns
+        if transcript
     }
     return Observation(world=world, value=len(transcripts))
 

@@ -16,7 +16,7 @@ READING = ["timeline", "checkpoints", "checkpoint", "rollback", "undo"]
 
 
 @pytest.fixture
-def talk(home: Path) -> Path:
+def database_path(home: Path) -> Path:
     """A conversation of two turns, each a checkpoint."""
     path = home / "unsay.db"
     model = ScriptedChat(replies=ANSWERS)
@@ -85,9 +85,9 @@ def test_thread_without_a_name(run: Run, serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("command", READING)
-def test_unknown_thread(run: Run, talk: Path, command: str) -> None:
+def test_unknown_thread(run: Run, database_path: Path, command: str) -> None:
     """Every verb that needs a thread says which one is missing."""
-    del talk
+    del database_path
     result = run(command, "--thread", "nowhere")
     assert 3 == result.exit_code
     assert "'nowhere'" in result.stderr
@@ -108,43 +108,45 @@ def test_database_without_threads(run: Run, home: Path) -> None:
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("flags", [["--resume"], ["--decide", "approve"]], ids=["resume", "decide"])
-def test_nothing_to_go_on_with(run: Run, serve: Serve, talk: Path, flags: list[str]) -> None:
+def test_nothing_to_go_on_with(
+    run: Run, serve: Serve, database_path: Path, flags: list[str]
+) -> None:
     """A finished turn can neither be resumed nor decided about."""
-    del talk
+    del database_path
     serve(ANSWERS)
     assert run("say", "--thread", "t", *flags).exit_code in (3, 4)
 
 
-def test_unknown_checkpoint(run: Run, talk: Path) -> None:
+def test_unknown_checkpoint(run: Run, database_path: Path) -> None:
     """The message lists the checkpoints that there are."""
-    del talk
+    del database_path
     result = run("rollback", "lunch")
     assert 3 == result.exit_code
     assert "(lists)" in result.stderr
 
 
-def test_ambiguous_checkpoint(run: Run, talk: Path) -> None:
+def test_ambiguous_checkpoint(run: Run, database_path: Path) -> None:
     """The beginning of several ids is a conflict, and nothing moves."""
-    del talk
+    del database_path
     assert 4 == run("rollback", "cp-").exit_code
     assert 2 == len(json.loads(run("timeline", "--json").stdout)["turns"])
 
 
-def test_checkpoint_name_that_is_taken(run: Run, talk: Path) -> None:
+def test_checkpoint_name_that_is_taken(run: Run, database_path: Path) -> None:
     """Two points cannot have one name."""
-    del talk
+    del database_path
     assert 4 == run("checkpoint", "lists").exit_code
 
 
-def test_checkpoint_name_that_cannot_be_one(run: Run, talk: Path) -> None:
+def test_checkpoint_name_that_cannot_be_one(run: Run, database_path: Path) -> None:
     """A name with a line break is bad input."""
-    del talk
+    del database_path
     assert 2 == run("checkpoint", "a\nb").exit_code
 
 
-def test_nothing_to_undo(run: Run, talk: Path) -> None:
+def test_nothing_to_undo(run: Run, database_path: Path) -> None:
     """After the checkpoint and the two turns no step is left, and the thread is still there."""
-    del talk
+    del database_path
     assert [0, 0, 0, 3] == [run("undo").exit_code for _ in range(4)]
     assert 0 == run("timeline").exit_code
 
@@ -186,20 +188,20 @@ def test_damaged_database(run: Run, home: Path) -> None:
     assert b"not a database" * 100 == (home / "unsay.db").read_bytes()
 
 
-def test_file_that_is_damaged_while_it_is_open(talk: Path, serve: Serve) -> None:
+def test_file_that_is_damaged_while_it_is_open(database_path: Path, serve: Serve) -> None:
     """A chat that reads the stopped question then names the file instead of an error of SQLite."""
     serve(ANSWERS)
-    with speaking(str(talk), None, begins=False) as speaker:
-        with talk.open("r+b") as file:
+    with speaking(str(database_path), None, begins=False) as speaker:
+        with database_path.open("r+b") as file:
             file.seek(4096)
-            file.write(b"\xff" * (talk.stat().st_size - 4096))
+            file.write(b"\xff" * (database_path.stat().st_size - 4096))
         with pytest.raises(DatabaseCorruptError, match="is damaged"):
             speaker.stopped_question()
 
 
-def test_newer_database(run: Run, talk: Path) -> None:
+def test_newer_database(run: Run, database_path: Path) -> None:
     """A file of a newer unsay is refused, not guessed at."""
-    with sqlite3.connect(talk) as connection:
+    with sqlite3.connect(database_path) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
     result = run("timeline")
@@ -207,10 +209,10 @@ def test_newer_database(run: Run, talk: Path) -> None:
     assert "newer version of unsay" in result.stderr
 
 
-def test_locked_database(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_database(run: Run, database_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program's lock is named, and goes away with it."""
     monkeypatch.setattr("unsay.storage.sqlite.BUSY_SECONDS", 0.05)
-    connection = sqlite3.connect(talk, isolation_level=None)
+    connection = sqlite3.connect(database_path, isolation_level=None)
     connection.execute("BEGIN EXCLUSIVE")
     result = run("undo")
     connection.close()
@@ -234,18 +236,18 @@ def test_url_of_another_database(run: Run, serve: Serve) -> None:
     assert 1 == run("say", LISTS, "--db", "postgres://somewhere").exit_code
 
 
-def test_impossible_setting(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_setting(run: Run, database_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A setting that cannot be is named."""
-    del talk
+    del database_path
     monkeypatch.setenv("UNSAY_MAX_ROLLBACKS", "many")
     result = run("timeline")
     assert 1 == result.exit_code
     assert "max_rollbacks" in result.stderr
 
 
-def test_no_error_leaves_the_home_of_another(talk: Path) -> None:
+def test_no_error_leaves_the_home_of_another(database_path: Path) -> None:
     """The database is the user's alone."""
-    assert 0o600 == os.stat(talk).st_mode & 0o777
+    assert 0o600 == os.stat(database_path).st_mode & 0o777
 
 
 @pytest.mark.parametrize("command", [["rollback", "--turns"], ["events", "--limit"]])
@@ -261,12 +263,12 @@ TURN = "write a turn number N or a range N-M"
 
 
 @pytest.mark.parametrize("turn", ["x", "", "3-", "1.5", "1,2"])
-def test_turn_that_is_no_number(run: Run, talk: Path, turn: str) -> None:
+def test_turn_that_is_no_number(run: Run, database_path: Path, turn: str) -> None:
     """What is not a turn's number is refused, and nothing is forgotten."""
     result = run("forget", "--turn", turn)
     assert (2, "") == (result.exit_code, result.stdout)
     assert TURN in result.stderr
-    with Conversation.open(talk, thread="t") as conversation:
+    with Conversation.open(database_path, thread="t") as conversation:
         assert () == conversation.forgotten()
 
 
@@ -282,9 +284,9 @@ def test_turn_that_is_no_number(run: Run, talk: Path, turn: str) -> None:
     ],
     ids="-".join,
 )
-def test_turn_that_does_not_exist(run: Run, talk: Path, command: list[str]) -> None:
+def test_turn_that_does_not_exist(run: Run, database_path: Path, command: list[str]) -> None:
     """The error says which turns there are, and names the command that lists them."""
-    del talk
+    del database_path
     result = run(*command)
     assert (3, "") == (result.exit_code, result.stdout)
     assert (
@@ -307,9 +309,11 @@ def test_turn_that_does_not_exist(run: Run, talk: Path, command: list[str]) -> N
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
 )
-def test_number_out_of_bounds(run: Run, talk: Path, command: list[str], option: str) -> None:
+def test_number_out_of_bounds(
+    run: Run, database_path: Path, command: list[str], option: str
+) -> None:
     """A number is refused by its option's name, with the bounds."""
-    del talk
+    del database_path
     result = run(*command)
     assert (2, "") == (result.exit_code, result.stdout)
     assert f"unsay: {option} must be " in result.stderr
@@ -334,9 +338,9 @@ def test_number_out_of_bounds(run: Run, talk: Path, command: list[str], option: 
     ],
     ids="-".join,
 )
-def test_empty_argument(run: Run, talk: Path, command: list[str]) -> None:
+def test_empty_argument(run: Run, database_path: Path, command: list[str]) -> None:
     """An empty argument is refused; it is not the same as none."""
-    del talk
+    del database_path
     result = run(*command)
     assert (2, "") == (result.exit_code, result.stdout)
     assert " must not be empty." in result.stderr
@@ -362,9 +366,9 @@ def test_database_that_does_not_exist(run: Run, tmp_path: Path, command: str) ->
     assert f"unsay: There is no database file {path!r}: check --db" in result.stderr
 
 
-def test_removing_a_label_that_is_not_set(run: Run, talk: Path) -> None:
+def test_removing_a_label_that_is_not_set(run: Run, database_path: Path) -> None:
     """It is an error, and the other labels stay as they were."""
-    del talk
+    del database_path
     assert 0 == run("label", "a=1").exit_code
     result = run("label", "b=2", "--remove", "zz")
     assert (3, "") == (result.exit_code, result.stdout)
@@ -372,9 +376,9 @@ def test_removing_a_label_that_is_not_set(run: Run, talk: Path) -> None:
     assert "a=1\n" == run("label").stdout
 
 
-def test_label_without_a_value(run: Run, talk: Path) -> None:
+def test_label_without_a_value(run: Run, database_path: Path) -> None:
     """Two sentences of an error are two sentences."""
-    del talk
+    del database_path
     assert "'x' is not a label: write NAME=VALUE. Try '" in run("label", "x").stderr
 
 
@@ -396,10 +400,10 @@ def test_label_without_a_value(run: Run, talk: Path) -> None:
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_wrong_use_says_what_to_type(
-    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], problem: str
+    run: Run, database_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], problem: str
 ) -> None:
     """An error names the option that was meant, and nothing that only the system says."""
-    del talk
+    del database_path
     monkeypatch.setenv("UNSAY_MODEL", "answerer")
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     result = run(*command)
@@ -407,7 +411,7 @@ def test_wrong_use_says_what_to_type(
     assert problem in result.stderr
 
 
-def test_a_thread_without_labels(run: Run, talk: Path) -> None:
+def test_a_thread_without_labels(run: Run, database_path: Path) -> None:
     """It says so, and how to set one."""
-    del talk
+    del database_path
     assert "No labels. NAME=VALUE sets one.\n" == run("label").stdout

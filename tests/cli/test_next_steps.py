@@ -12,7 +12,7 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 
 
 @pytest.fixture
-def talk(home: Path) -> None:
+def sample_thread(home: Path) -> None:
     """The conversation `t` of two turns; the second one ends at the checkpoint `nested`."""
     model = ScriptedChat(replies=ANSWERS)
     with Conversation.open(
@@ -23,7 +23,7 @@ def talk(home: Path) -> None:
         conversation.checkpoint("nested")
 
 
-@pytest.mark.usefixtures("talk")
+@pytest.mark.usefixtures("sample_thread")
 def test_a_rollback_to_where_the_conversation_is_says_so(run: Run) -> None:
     """Nothing is removed, so no undo or restore is offered: it would reverse another step."""
     for words in (
@@ -34,7 +34,7 @@ def test_a_rollback_to_where_the_conversation_is_says_so(run: Run) -> None:
         assert output == "The conversation is at checkpoint nested already. Nothing was removed.\n"
 
 
-@pytest.mark.usefixtures("talk")
+@pytest.mark.usefixtures("sample_thread")
 @pytest.mark.parametrize(
     "words", [["rollback", "2"], ["rollback", "2", "--preview"], ["fork", "2"]]
 )
@@ -103,7 +103,7 @@ def test_an_exceeded_soft_budget_is_called_exceeded(
     assert "the budget is exceeded: session budget" in run("say", NESTED).stderr
 
 
-@pytest.mark.usefixtures("talk")
+@pytest.mark.usefixtures("sample_thread")
 def test_what_was_forgotten_names_how_to_restore_it(run: Run) -> None:
     """The id is that of `unsay restore`."""
     row, hint = run("forget", "--turn", "1", "--thread", "t").stdout.splitlines()
@@ -114,7 +114,7 @@ def test_what_was_forgotten_names_how_to_restore_it(run: Run) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.usefixtures("talk")
+@pytest.mark.usefixtures("sample_thread")
 def test_lists_and_differences_are_japanese(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """The checkpoints have a header in the language; so has a difference."""
     assert ["id", "name", "turn", "score", "topic"] == run("checkpoints").stdout.split("\n")[

@@ -45,7 +45,7 @@ def server(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIServer
 
 
 @pytest.fixture
-def talk(run: Run, server: OpenAIServer) -> OpenAIServer:
+def chat_server(run: Run, server: OpenAIServer) -> OpenAIServer:
     """`talk`, whose second turn took a draft back."""
     for question in (LISTS, NESTED):
         assert 0 == run("say", question, "--thread", "talk").exit_code
@@ -53,10 +53,10 @@ def talk(run: Run, server: OpenAIServer) -> OpenAIServer:
     return server
 
 
-def test_replay(run: Run, talk: OpenAIServer) -> None:
+def test_replay(run: Run, chat_server: OpenAIServer) -> None:
     """Without a choice it is the attempt that failed: what was sent, and what came of it."""
     result = run("replay")
-    assert (0, "thread talk\n", []) == (result.exit_code, result.stderr, talk.asked)
+    assert (0, "thread talk\n", []) == (result.exit_code, result.stderr, chat_server.asked)
     head, *sections = result.stdout.split("\n\n")
     assert head.startswith("turn 2, attempt 1 · exactly as sent · run-")
     assert [
@@ -68,9 +68,9 @@ def test_replay(run: Run, talk: OpenAIServer) -> None:
     ] == sections
 
 
-def test_replay_of_a_turn_that_succeeded(run: Run, talk: OpenAIServer) -> None:
+def test_replay_of_a_turn_that_succeeded(run: Run, chat_server: OpenAIServer) -> None:
     """Its request was not stored, so it is planned again."""
-    del talk
+    del chat_server
     output = run("replay", "--turn", "1").stdout
     assert output.startswith("turn 1, attempt 1 · rebuilt from the conversation")
     assert f"user\n  {LISTS}" in output
@@ -94,26 +94,26 @@ def test_replay_of_what_was_put_in(run: Run, server: OpenAIServer, home: Path) -
     assert output.endswith("original result\n  unscored\n\n  (no text)\n")
 
 
-def test_replay_of_an_attempt(run: Run, talk: OpenAIServer) -> None:
+def test_replay_of_an_attempt(run: Run, chat_server: OpenAIServer) -> None:
     """An attempt is chosen by its run, its turn and its number."""
-    del talk
+    del chat_server
     failed = json.loads(run("runs", "--json").stdout)["runs"][-1]["run_id"]
     options = ["--run", failed, "--turn", "2", "--attempt", "1"]
     assert run("replay").stdout == run("replay", *options).stdout
 
 
-def test_payload(run: Run, talk: OpenAIServer) -> None:
+def test_payload(run: Run, chat_server: OpenAIServer) -> None:
     """The output is the provider's body, exactly as it was sent."""
-    del talk
+    del chat_server
     body = json.loads(run("replay", "--payload").stdout)
     assert "answerer" == body["model"]
     assert [LISTS, ON_LISTS, NESTED] == [message["content"] for message in body["messages"]]
     assert "test-key" not in json.dumps(body)
 
 
-def test_json(run: Run, talk: OpenAIServer) -> None:
+def test_json(run: Run, chat_server: OpenAIServer) -> None:
     """Programs get the request, its body, what came of it, and what the other model made of it."""
-    del talk
+    del chat_server
     answer = json.loads(run("replay", "--json").stdout)
     assert (2, "talk", 2, 1, True, NESTED, None) == tuple(
         answer[key]
@@ -125,7 +125,7 @@ def test_json(run: Run, talk: OpenAIServer) -> None:
     assert ("other", ON_NESTED, 0.9) == (replay["model"], replay["answer"], replay["score"])
 
 
-def test_another_model(run: Run, talk: OpenAIServer) -> None:
+def test_another_model(run: Run, chat_server: OpenAIServer) -> None:
     """The same request is sent and judged, both answers are shown, and nothing is stored."""
     before = [run("events", "--json").stdout, run("threads", "--json").stdout]
     output = run("replay", "--model", "other").stdout
@@ -133,26 +133,30 @@ def test_another_model(run: Run, talk: OpenAIServer) -> None:
         f"original result\n  score 0.10: It is worth 0.1.\n\n  {CARS}\n\n"
         f"other\n  score 0.90: It is worth 0.9.\n\n  {ON_NESTED}\n"
     )
-    assert ["other", "judge"] == [request.model for request in talk.asked]
-    texts = [message["content"] for message in talk.asked[0].body["messages"]]
+    assert ["other", "judge"] == [request.model for request in chat_server.asked]
+    texts = [message["content"] for message in chat_server.asked[0].body["messages"]]
     assert [LISTS, ON_LISTS, NESTED] == texts
     assert before == [run("events", "--json").stdout, run("threads", "--json").stdout]
 
 
-def test_another_judge(run: Run, talk: OpenAIServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_judge(
+    run: Run, chat_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A judge by name judges; without any configured model the other one judges itself."""
     run("replay", "--model", "other", "--judge-model", "critic")
-    assert ["other", "critic"] == list(dict.fromkeys(request.model for request in talk.asked))
-    talk.asked.clear()
+    assert ["other", "critic"] == list(
+        dict.fromkeys(request.model for request in chat_server.asked)
+    )
+    chat_server.asked.clear()
     monkeypatch.delenv("UNSAY_MODEL")
     monkeypatch.delenv("UNSAY_JUDGE_MODEL")
     run("replay", "--model", "other")
-    assert {"other"} == {request.model for request in talk.asked}
+    assert {"other"} == {request.model for request in chat_server.asked}
 
 
-def test_another_model_that_calls_a_tool(run: Run, talk: OpenAIServer) -> None:
+def test_another_model_that_calls_a_tool(run: Run, chat_server: OpenAIServer) -> None:
     """What it wants to call is shown, and not called."""
-    del talk
+    del chat_server
     output = run("replay", "--model", "caller").stdout
     assert "unscored: it wants to call tools first" in output
     assert 'weather({"city": "京都"})' in output
@@ -175,10 +179,10 @@ def test_a_model_that_failed(
 
 
 def test_another_model_that_fails(
-    run: Run, talk: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    run: Run, chat_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its error is shown beside what was there, and the command has failed."""
-    del talk
+    del chat_server
     monkeypatch.setenv("OPENAI_BASE_URL", NOWHERE)
     result = run("replay", "--model", "other")
     assert 1 == result.exit_code
@@ -214,9 +218,9 @@ def test_two_columns_on_a_wide_terminal(
 
 
 @pytest.mark.full
-def test_one_column_on_a_narrow_terminal(talk: OpenAIServer) -> None:
+def test_one_column_on_a_narrow_terminal(chat_server: OpenAIServer) -> None:
     """There the answers stand one below the other, broken where the terminal ends."""
-    del talk
+    del chat_server
     with Terminal("replay", "--model", "other", columns=80) as terminal:
         assert 0 == terminal.wait()
         lines = terminal.screen[terminal.screen.index("turn 2") :].split("\r\n")
@@ -237,17 +241,17 @@ def test_one_column_on_a_narrow_terminal(talk: OpenAIServer) -> None:
         pytest.param(["--payload", "--model", "other"], 2, id="nobody to ask"),
     ],
 )
-def test_bad_usage(run: Run, talk: OpenAIServer, arguments: list[str], code: int) -> None:
+def test_bad_usage(run: Run, chat_server: OpenAIServer, arguments: list[str], code: int) -> None:
     """What cannot be replayed says why, and no model is asked."""
     result = run("replay", *arguments)
-    assert (code, "", []) == (result.exit_code, result.stdout, talk.asked)
+    assert (code, "", []) == (result.exit_code, result.stdout, chat_server.asked)
 
 
 def test_no_key_for_the_other_model(
-    run: Run, talk: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+    run: Run, chat_server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looking needs no model; asking another needs a key or an address."""
-    del talk
+    del chat_server
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "UNSAY_MODEL", "UNSAY_JUDGE_MODEL"):
         monkeypatch.delenv(name)
     assert 0 == run("replay").exit_code

@@ -34,7 +34,7 @@ def entry(kind: str, *ids: str, topic: str | None = None) -> Forgotten:
     return Forgotten(**fields, created_at="", **({"topic_id": topic} if topic else {}))
 
 
-def talk() -> list[AnyMessage]:
+def forgetful_transcript() -> list[AnyMessage]:
     """Two turns; the second calls a tool."""
     call = {"id": "c", "name": "look", "args": {}}
     return [
@@ -68,14 +68,16 @@ SEGMENTS: list[Segment] = [{"topic_id": "A", "start": "q1"}, {"topic_id": "B", "
 )
 def test_what_is_left_out(forgotten: list[Forgotten], expected: str) -> None:
     """Named messages that exist are left out, with all that must stay together with them."""
-    assert set(expected.split()) == forgotten_ids(talk(), SEGMENTS, forgotten)
+    assert set(expected.split()) == forgotten_ids(forgetful_transcript(), SEGMENTS, forgotten)
 
 
 def test_the_running_question_is_never_left_out() -> None:
     """A forgotten topic or message that waits for an answer is shown."""
     forgotten = [entry("topic", topic="A"), entry("message", "q2")]
 
-    assert {"q1", "a1"} == forgotten_ids(talk(), SEGMENTS, forgotten, pending=["q2"])
+    assert {"q1", "a1"} == forgotten_ids(
+        forgetful_transcript(), SEGMENTS, forgotten, pending=["q2"]
+    )
 
 
 def test_topics() -> None:
@@ -105,16 +107,20 @@ def test_results_are_cleared_in_their_place() -> None:
     """Results stay where they are, without their words; calls stay whole."""
     forgotten = [entry("tool_results", "result", "q1")]
 
-    assert {"result"} == cleared_ids(talk(), forgotten)
-    messages = without_forgotten(talk(), SEGMENTS, forgotten, ENGLISH)
-    assert [m.id for m in talk()] == [m.id for m in messages]
-    assert ["Found it."] == [a.content for a, b in zip(talk(), messages, strict=True) if a != b]
+    assert {"result"} == cleared_ids(forgetful_transcript(), forgotten)
+    messages = without_forgotten(forgetful_transcript(), SEGMENTS, forgotten, ENGLISH)
+    assert [m.id for m in forgetful_transcript()] == [m.id for m in messages]
+    assert ["Found it."] == [
+        a.content for a, b in zip(forgetful_transcript(), messages, strict=True) if a != b
+    ]
 
 
 def test_stretches_begin_at_what_is_left() -> None:
     """A topic whose first message is forgotten begins at the next; one that is gone is gone."""
     topics_before: list[ExpandedTopic] = [{"topic_id": "A", "at": "q2"}]
-    segments, topics_after = topic_starts(talk(), SEGMENTS, topics_before, {"q1", "a1", "q2"})
+    segments, topics_after = topic_starts(
+        forgetful_transcript(), SEGMENTS, topics_before, {"q1", "a1", "q2"}
+    )
 
     assert [Segment(topic_id="B", start="call")] == segments
     assert [ExpandedTopic(topic_id="A", at="call")] == topics_after
@@ -122,7 +128,7 @@ def test_stretches_begin_at_what_is_left() -> None:
 
 def test_stretches_stay_where_they_began() -> None:
     """Where no first message is forgotten nothing moves."""
-    assert (SEGMENTS, ()) == topic_starts(talk(), SEGMENTS, (), {"a1"})
+    assert (SEGMENTS, ()) == topic_starts(forgetful_transcript(), SEGMENTS, (), {"a1"})
 
 
 def span(first: str, last: str, *kept_ids: str, summary: str | None = None) -> Span:
@@ -155,7 +161,11 @@ def test_summaries_leave_out_what_is_forgotten(
 ) -> None:
     """A summary that mentions something forgotten is dropped; a span keeps the rest."""
     compaction = compaction_without(
-        talk(), SEGMENTS, Compaction(spans=[before]), forgotten=set(forgotten.split()), cleared=()
+        forgetful_transcript(),
+        SEGMENTS,
+        Compaction(spans=[before]),
+        forgotten=set(forgotten.split()),
+        cleared=(),
     )
 
     assert ([] if expected is None else [expected]) == compaction["spans"]
@@ -166,7 +176,7 @@ def test_compactions_of_topics_and_of_results() -> None:
     of_b = Compaction(spans=[span("q2", "a2", summary="s")], cleared="result", truncated="q2")
     compaction = Compaction(topics={"A": Compaction(spans=[span("q1", "a1")]), "B": of_b})
     new_compaction = compaction_without(
-        talk(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"}
+        forgetful_transcript(), SEGMENTS, compaction, forgotten={"q1", "q2"}, cleared={"result"}
     )
 
     assert {

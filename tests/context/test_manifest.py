@@ -169,7 +169,7 @@ def test_pins_and_their_partners_are_sent(ctx: PlanContext) -> None:
     offloaded_count=st.integers(0, 9),
     newer_count=st.integers(0, 3),
 )
-def test_places_are_those_of_the_whole_record(
+def test_places_are_those_of_the_whole_transcript(
     ctx: PlanContext, strategy: str, offloaded_count: int, newer_count: int
 ) -> None:
     """Offloaded messages count, and later ones change nothing."""
@@ -270,7 +270,9 @@ def test_parts_without_tokens_are_left_out() -> None:
     ids=["the same", "more behind", "the end gone", "the beginning gone", "one gone", "one put in",
          "another order"],
 )  # fmt: skip
-def test_a_record_that_has_changed_is_told(transcript: list[AnyMessage], *, fits: bool) -> None:
+def test_a_transcript_that_has_changed_is_reported(
+    transcript: list[AnyMessage], *, fits: bool
+) -> None:
     """Where other messages stand in the places that are meant, none is named."""
     manifest = _manifest(_call_with_context(transcript_of("uauau"), transcript_of("uauau")))
     view = _read_manifest(manifest, transcript)

@@ -349,40 +349,40 @@ def _without_content(message: AnyMessage) -> dict[str, Any]:
     return message.model_dump(exclude={"content"})
 
 
-@given(talk=CONVERSATIONS, reminders=SHOWN)
+@given(transcript=CONVERSATIONS, reminders=SHOWN)
 def test_injection_changes_two_contents_at_most(
-    talk: list[AnyMessage], reminders: list[Reminder]
+    transcript: list[AnyMessage], reminders: list[Reminder]
 ) -> None:
     """Count, order, roles, ids and neighbours stay; each reminder is there once."""
-    before = [m.model_dump_json() for m in talk]
-    view = inject(talk, reminders, ENGLISH)
-    added_count = len(view) - len(talk)
+    before = [m.model_dump_json() for m in transcript]
+    view = inject(transcript, reminders, ENGLISH)
+    added_count = len(view) - len(transcript)
     messages = view[added_count:]
-    changed_indexes = {i for i, m in enumerate(talk) if m is not messages[i]}
-    question_indexes = [i for i, m in enumerate(talk) if is_question(m)][-1:]
+    changed_indexes = {i for i, m in enumerate(transcript) if m is not messages[i]}
+    question_indexes = [i for i, m in enumerate(transcript) if is_question(m)][-1:]
 
-    assert before == [m.model_dump_json() for m in talk]
-    assert view == inject(talk, reminders, ENGLISH)
+    assert before == [m.model_dump_json() for m in transcript]
+    assert view == inject(transcript, reminders, ENGLISH)
     assert added_count in (0, 1)
     assert ["system"] * added_count == [m.type for m in view[:added_count]]
-    assert [_without_content(m) for m in talk] == [_without_content(m) for m in messages]
+    assert [_without_content(m) for m in transcript] == [_without_content(m) for m in messages]
     assert changed_indexes <= {
         *question_indexes,
-        *(i for i, m in enumerate(talk[:1]) if m.type == "system"),
+        *(i for i, m in enumerate(transcript[:1]) if m.type == "system"),
     }
     assert bool(reminders) == bool(changed_indexes or added_count)
     text = "".join(text_of(m) for m in view)
     assert [1] * len(reminders) == [text.count(reminder.text) for reminder in reminders]
 
 
-@given(talk=CONVERSATIONS, reminders=SHOWN)
+@given(transcript=CONVERSATIONS, reminders=SHOWN)
 def test_what_was_there_stays_in_the_prefix(
-    talk: list[AnyMessage], reminders: list[Reminder]
+    transcript: list[AnyMessage], reminders: list[Reminder]
 ) -> None:
     """A message with a reminder begins with the whole message that later views show."""
-    messages = inject(talk, reminders, ENGLISH)[-len(talk) :] if talk else []
+    messages = inject(transcript, reminders, ENGLISH)[-len(transcript) :] if transcript else []
 
-    for plain, longer in zip(talk, messages, strict=True):
+    for plain, longer in zip(transcript, messages, strict=True):
         if isinstance(plain.content, str):
             assert str(longer.content).startswith(plain.content)
         else:

@@ -152,7 +152,9 @@ def test_what_must_stay_stays(strategy: Strategy, ctx: PlanContext) -> None:
 
 
 @given(strategy=ANY_STRATEGY, ctx=plan_contexts())
-def test_what_is_shown_stands_in_the_records_order(strategy: Strategy, ctx: PlanContext) -> None:
+def test_what_is_shown_has_the_order_of_the_transcript(
+    strategy: Strategy, ctx: PlanContext
+) -> None:
     """A view adds nothing but summaries and the user's opening, and turns nothing round."""
     for plan in _plans(strategy, ctx):
         shown_ids = [name for name in ids(plan.messages) if name not in (SUMMARY_ID, OPENING_ID)]
@@ -174,7 +176,7 @@ def test_nothing_vanishes_untold(strategy: Strategy, ctx: PlanContext) -> None:
 
 
 @given(strategy=ANY_STRATEGY, ctx=plan_contexts())
-def test_the_record_is_never_edited(strategy: Strategy, ctx: PlanContext) -> None:
+def test_the_transcript_is_never_edited(strategy: Strategy, ctx: PlanContext) -> None:
     """Neither the messages nor the compaction that a plan starts from are changed."""
     before = [message.model_dump_json() for message in ctx.messages], json.dumps(ctx.compaction)
     for plan in _plans(strategy, ctx):

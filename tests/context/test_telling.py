@@ -18,7 +18,7 @@ def transcript(turns: int) -> list[AnyMessage]:
     ]
 
 
-def talk(*topics: str) -> tuple[list[AnyMessage], list[Segment], list[Topic]]:
+def topical_transcript(*topics: str) -> tuple[list[AnyMessage], list[Segment], list[Topic]]:
     """A turn on each of these topics, and a summary of each that names its last turn."""
     messages = transcript(len(topics))
     segments = [Segment(topic_id=name, start=f"q{turn}") for turn, name in enumerate(topics)]
@@ -46,7 +46,7 @@ def test_each_summary_stands_where_its_topic_was_left(
     topics: str, head: tuple[str, ...], before: dict[str, tuple[str, ...]]
 ) -> None:
     """What was left before the topic began is at the head, the rest where the talk returned."""
-    messages, segments, topic_states = talk(*topics)
+    messages, segments, topic_states = topical_transcript(*topics)
     assert SummaryPlacement(head=head, before=before) == place_summaries(
         messages, segments, topic_states, {topics[-1]}
     )
@@ -54,7 +54,7 @@ def test_each_summary_stands_where_its_topic_was_left(
 
 def test_what_the_state_let_go_of_stands_first() -> None:
     """An offloaded summary is included even for a shown topic, before all others."""
-    messages, segments, topic_states = talk("a", "b")
+    messages, segments, topic_states = topical_transcript("a", "b")
     topic_states[1]["offloaded"] = "older words of b"
     expected = SummaryPlacement(head=("older words of b", "a0"), before={})
     assert expected == place_summaries(messages, segments, topic_states, {"b"})
@@ -68,7 +68,7 @@ def test_without_topics_nothing_is_told() -> None:
 @given(topics=st.lists(st.sampled_from("abcd"), min_size=1, max_size=14))
 def test_every_other_topic_is_told_once(topics: list[str]) -> None:
     """However often the topic changes, each hidden topic is described in one place."""
-    messages, segments, topic_states = talk(*topics)
+    messages, segments, topic_states = topical_transcript(*topics)
     placement = place_summaries(messages, segments, topic_states, {topics[-1]})
     texts = [*placement.head, *(text for group in placement.before.values() for text in group)]
     assert sorted(t["summary"] or "" for t in topic_states if t["id"] != topics[-1]) == sorted(
@@ -82,8 +82,8 @@ def test_a_return_adds_only_at_the_end(topics: list[str]) -> None:
     *earlier, current = topics
     assume(current in earlier)
     last = len(earlier) - earlier[::-1].index(current)
-    messages, segments, topic_states = talk(*topics)
-    before = place_summaries(*talk(*topics[:last]), {current})
+    messages, segments, topic_states = topical_transcript(*topics)
+    before = place_summaries(*topical_transcript(*topics[:last]), {current})
     after = place_summaries(messages, segments, topic_states, {current})
     gone_on = set(topics[last:])
     expected_head = tuple(text for text in before.head if text[0] not in gone_on)

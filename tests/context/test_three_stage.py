@@ -19,14 +19,16 @@ from unsay.errors import ConfigurationError, ContextOverflowError, Summarization
 from unsay.messages.content import text_of
 from unsay.settings.groups import clamped
 
-TALK = transcript_of("ua" * 30 + "u", text="x" * 50)
+TRANSCRIPT = transcript_of("ua" * 30 + "u", text="x" * 50)
 """Sixty-one messages of about seventy tokens."""
 
 
 def planned_at(share: float, strategy: ThreeStage, **options: Any) -> Any:
     """A plan where the conversation fills this share of the window."""
     model = options.pop("model", Summarizer())
-    ctx = plan_context(TALK, window_tokens=int(count(TALK) / share), ask=model.ask, **options)
+    ctx = plan_context(
+        TRANSCRIPT, window_tokens=int(count(TRANSCRIPT) / share), ask=model.ask, **options
+    )
     return ctx, drive(plan_if_due(strategy, ctx))
 
 
@@ -145,7 +147,7 @@ def test_new_large_results_are_truncated_where_compaction_is_not_enough() -> Non
 )
 def test_each_overflow_leaves_fewer_recents(overflows: int, shown_ids: list[str]) -> None:
     """The middle is compacted even with an unknown window."""
-    ctx = plan_context(TALK, overflows=overflows, ask=Summarizer().ask)
+    ctx = plan_context(TRANSCRIPT, overflows=overflows, ask=Summarizer().ask)
 
     assert shown_ids == ids(drive(reduce_context(ThreeStage(), ctx)).messages)
 
@@ -154,7 +156,9 @@ def test_an_overflow_of_a_known_window_goes_to_the_target() -> None:
     """Of the window, or of what was sent where the count was wrong; half of it the next time."""
     goals = []
     for overflows in (1, 2):
-        ctx = plan_context(TALK, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask)
+        ctx = plan_context(
+            TRANSCRIPT, overflows=overflows, window_tokens=9_000, ask=Summarizer().ask
+        )
         plan = drive(reduce_context(ThreeStage(summary_tokens=50), ctx))
         goals.append(plan.after.tokens / ctx.tokens)
 
@@ -177,7 +181,7 @@ def test_a_short_conversation_of_long_messages_is_reduced_too() -> None:
 def test_an_overflow_that_shorter_results_undo_compacts_nothing() -> None:
     """Where the window is known and the view fits it then, all that was said stays."""
     model = Summarizer()
-    messages = [*TALK, *steps("x" * 3_000)[1:]]
+    messages = [*TRANSCRIPT, *steps("x" * 3_000)[1:]]
     ctx = plan_context(messages, overflows=1, window_tokens=count(messages) - 500, ask=model.ask)
     plan = drive(reduce_context(ThreeStage(), ctx))
 
@@ -199,7 +203,7 @@ def test_a_conversation_that_cannot_be_split_is_left_as_it_is(shape: str) -> Non
 def test_an_overflow_does_without_a_summarizer_that_fails() -> None:
     """The user's own questions replace what is left out, and the failure is reported."""
     down = Summarizer(replies=[ValueError("down")])
-    ctx = plan_context(TALK, overflows=1, ask=down.ask)
+    ctx = plan_context(TRANSCRIPT, overflows=1, ask=down.ask)
     plan = drive(reduce_context(ThreeStage(), ctx))
 
     assert "The user asked: question 4" in text_of(plan.messages[3])

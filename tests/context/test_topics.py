@@ -19,7 +19,7 @@ from unsay.protocols import TopicMemory
 from unsay.types import ExpandedTopic, Segment
 
 CALL = {"name": "f", "args": {}, "id": "call-1", "type": "tool_call"}
-TALK: list[AnyMessage] = [
+TRANSCRIPT: list[AnyMessage] = [
     SystemMessage("Be brief.", id="s"),
     HumanMessage("Kyoto?", id="k1"),
     AIMessage("", id="k2", tool_calls=[CALL]),
@@ -40,14 +40,16 @@ SEGMENTS = [
 
 def test_messages_are_grouped_by_their_segments() -> None:
     """A topic that was returned to has both its stretches; commands and notices have none."""
-    names = {topic: [m.id for m in group] for topic, group in by_topic(TALK, SEGMENTS).items()}
+    names = {
+        topic: [m.id for m in group] for topic, group in by_topic(TRANSCRIPT, SEGMENTS).items()
+    }
 
     assert {"kyoto": ["s", "k1", "k2", "k3", "k4", "k5"], "bread": ["b1", "b2"]} == names
 
 
 def test_a_thread_without_segments_is_one_topic() -> None:
     """Before the first topic all belongs to a nameless one."""
-    assert {"": spoken(TALK)} == by_topic(TALK, [])
+    assert {"": spoken(TRANSCRIPT)} == by_topic(TRANSCRIPT, [])
     assert {} == by_topic([], SEGMENTS)
     assert (None, "kyoto") == (current_topic_id([]), current_topic_id(SEGMENTS))
 
@@ -57,27 +59,27 @@ def test_a_detector_may_know_each_topics_words() -> None:
     assert [
         TopicMemory(topic_id="kyoto", texts=("Kyoto?", "Temples.", "Kyoto again?")),
         TopicMemory(topic_id="bread", texts=("Bread?", "Flour.")),
-    ] == memories(TALK, SEGMENTS)
-    assert [] == memories(TALK, [])
+    ] == memories(TRANSCRIPT, SEGMENTS)
+    assert [] == memories(TRANSCRIPT, [])
 
 
 def test_a_topic_whose_messages_are_gone_is_remembered_empty() -> None:
     """A segment whose start is not in the transcript has no texts."""
     segments = [*SEGMENTS[:1], Segment(topic_id="gone", start="nowhere")]
 
-    assert TopicMemory(topic_id="gone", texts=()) == memories(TALK, segments)[0]
+    assert TopicMemory(topic_id="gone", texts=()) == memories(TRANSCRIPT, segments)[0]
 
 
 def test_memories_are_bounded() -> None:
     """Few topics, few texts of each, and of a long text its beginning."""
     count = MEMORY_TOPICS + 2
     segments = [Segment(topic_id=f"t{i}", start=f"m{i}-0") for i in range(count)]
-    talk = [
+    transcript = [
         HumanMessage(f"{j} " + "x" * TEXT_CHARS, id=f"m{i}-{j}")
         for i in range(count)
         for j in range(MEMORY_TEXTS + 1)
     ]
-    newest_memories = memories(talk, segments)
+    newest_memories = memories(transcript, segments)
 
     assert [f"t{i}" for i in range(count - 1, 1, -1)] == [
         memory.topic_id for memory in newest_memories
@@ -91,8 +93,8 @@ def test_memories_are_bounded() -> None:
 @pytest.mark.parametrize("blank", ["", " \n"])
 def test_wordless_messages_teach_nothing(blank: str) -> None:
     """An image or an empty answer is no text."""
-    talk: list[AnyMessage] = [HumanMessage("Hi", id="a"), AIMessage(blank, id="b")]
-    (memory,) = memories(talk, [Segment(topic_id="t", start="a")])
+    transcript: list[AnyMessage] = [HumanMessage("Hi", id="a"), AIMessage(blank, id="b")]
+    (memory,) = memories(transcript, [Segment(topic_id="t", start="a")])
 
     assert ("Hi",) == memory.texts
 
@@ -103,9 +105,9 @@ def test_wordless_messages_teach_nothing(blank: str) -> None:
 )
 def test_every_message_belongs_to_one_topic(size: int, starts: list[tuple[int, str]]) -> None:
     """For any segments, each spoken message is in exactly one group, in order."""
-    talk = [HumanMessage(str(i), id=f"m{i}") for i in range(size)]
+    transcript = [HumanMessage(str(i), id=f"m{i}") for i in range(size)]
     segments = [Segment(topic_id=name, start=f"m{i}") for i, name in sorted(dict(starts).items())]
-    groups = by_topic(talk, segments)
+    groups = by_topic(transcript, segments)
 
     together = [message for group in groups.values() for message in group]
     assert sorted(f"m{i}" for i in range(size)) == sorted(m.id for m in together)  # type: ignore[type-var]

@@ -55,14 +55,16 @@ def view(
         pending=frozenset({transcript[-1].id or ""} if transcript else ()),
     )
     plan = drive(TopicScoped(within=Null()).plan(ctx))
-    tale = place_summaries(transcript, segments, topics, opened_topics(segments, expanded_topics))
-    head = head_of(transcript, tale.head, system_prompt=system_prompt, texts=texts)
+    placement = place_summaries(
+        transcript, segments, topics, opened_topics(segments, expanded_topics)
+    )
+    head = head_of(transcript, placement.head, system_prompt=system_prompt, texts=texts)
     shown_messages = [message for message in plan.messages if message.id != OPENING_ID]
     sendable = [
         message for message in transcript if message.type != "system" or not message.text.strip()
     ]
     return View(
-        messages=(*head, *lay_out(shown_messages, hints, texts, summaries=tale.before)),
+        messages=(*head, *lay_out(shown_messages, hints, texts, summaries=placement.before)),
         left_out=len(sendable) - len(shown_messages),
     )
 
@@ -298,7 +300,7 @@ SHAPES = st.lists(st.sampled_from("haaatsdn"), max_size=12)
 STARTS = st.lists(st.tuples(st.integers(0, 12), st.sampled_from("xyz")), max_size=5)
 
 
-def _talk(shape: list[str]) -> list[AnyMessage]:
+def _transcript(shape: list[str]) -> list[AnyMessage]:
     """A transcript of this shape with a pending question."""
     makers: dict[str, Any] = {
         "h": lambda name: HumanMessage(name, id=name),
@@ -311,8 +313,8 @@ def _talk(shape: list[str]) -> list[AnyMessage]:
     return [makers[kind](f"m{i}") for i, kind in enumerate([*shape, "h"])]
 
 
-def _segments(talk: list[AnyMessage], starts: list[tuple[int, str]]) -> list[Segment]:
-    topic_indexes = sorted((i, name) for i, name in dict(starts).items() if i < len(talk))
+def _segments(transcript: list[AnyMessage], starts: list[tuple[int, str]]) -> list[Segment]:
+    topic_indexes = sorted((i, name) for i, name in dict(starts).items() if i < len(transcript))
     return [segment(name, f"m{i}") for i, name in topic_indexes]
 
 
@@ -324,11 +326,11 @@ def test_every_message_of_the_topic_is_in_the_context_once(
     shape: list[str], starts: list[tuple[int, str]], prompt: str | None
 ) -> None:
     """All that was said on the current topic, in order; the pending question last."""
-    talk = _talk(shape)
-    segments = _segments(talk, starts)
-    context = view(talk, segments, TOPICS, system_prompt=prompt)
+    transcript = _transcript(shape)
+    segments = _segments(transcript, starts)
+    context = view(transcript, segments, TOPICS, system_prompt=prompt)
     current = segments[-1]["topic_id"] if segments else ""
-    belongs = [m for m in by_topic(talk, segments)[current] if m.type != "system"]
+    belongs = [m for m in by_topic(transcript, segments)[current] if m.type != "system"]
     messages = [m for m in context.messages if m.type != "system"]
 
     names = {m.id for m in belongs}
@@ -341,8 +343,8 @@ def test_every_message_of_the_topic_is_in_the_context_once(
     assert [m.id for m in belongs if m.name == DOCUMENT] == [
         m.id for m in messages if m.name == DOCUMENT
     ]
-    assert talk[-1] == messages[-1]
-    assert talk[-1] == [m for m in context.messages if m.type == "human"][-1]
+    assert transcript[-1] == messages[-1]
+    assert transcript[-1] == [m for m in context.messages if m.type == "human"][-1]
 
 
 @given(shape=SHAPES, starts=STARTS, prompt=st.sampled_from([None, "You are unsay."]))
@@ -350,11 +352,11 @@ def test_there_is_one_system_message_and_it_is_first(
     shape: list[str], starts: list[tuple[int, str]], prompt: str | None
 ) -> None:
     """All instructions of the transcript are in it, and no notice is anywhere."""
-    talk = _talk(shape)
-    context = view(talk, _segments(talk, starts), TOPICS, system_prompt=prompt)
+    transcript = _transcript(shape)
+    context = view(transcript, _segments(transcript, starts), TOPICS, system_prompt=prompt)
     indexes = [i for i, m in enumerate(context.messages) if m.type == "system"]
     head = str(context.messages[0].content).split("\n\n") if indexes else []
-    instructions = [str(m.content) for m in talk if m.type == "system"]
+    instructions = [str(m.content) for m in transcript if m.type == "system"]
 
     assert indexes in ([], [0])
     assert instructions == [text for text in head if text in instructions]
@@ -373,14 +375,14 @@ def test_the_next_turn_begins_with_the_same_bytes(
     shape: list[str], added_kinds: list[str], starts: list[tuple[int, str]], prompt: str | None
 ) -> None:
     """On the same topic a view is the one before it, longer: the provider's cache stays warm."""
-    talk = _talk(shape)
-    segments = _segments(talk, starts)
+    transcript = _transcript(shape)
+    segments = _segments(transcript, starts)
     grown = [
-        *talk,
+        *transcript,
         AIMessage("answer", id="answer"),
-        *_rename_messages(_talk([k for k in added_kinds if k in "hatd"])),
+        *_rename_messages(_transcript([k for k in added_kinds if k in "hatd"])),
     ]
-    before = view(talk, segments, TOPICS, system_prompt=prompt).messages
+    before = view(transcript, segments, TOPICS, system_prompt=prompt).messages
     after = view(grown, segments, TOPICS, system_prompt=prompt).messages
 
     assert before == after[: len(before)]
@@ -389,8 +391,8 @@ def test_the_next_turn_begins_with_the_same_bytes(
     ]
 
 
-def _rename_messages(talk: list[AnyMessage]) -> list[AnyMessage]:
-    return [m.model_copy(update={"id": f"later-{m.id}"}) for m in talk]
+def _rename_messages(transcript: list[AnyMessage]) -> list[AnyMessage]:
+    return [m.model_copy(update={"id": f"later-{m.id}"}) for m in transcript]
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ async def test_a_limit_by_thread_counts_the_turns(limit: str, tmp_path: Path) ->
     for q in "123":
         with Conversation.open(
             tmp_path / "a.db", thread="t", model=inner, judge=ScriptedJudge()
-        ) as talk:
-            replies.append(talk.say(q).text)
+        ) as conversation:
+            replies.append(conversation.say(q).text)
     replies += [(await graph.ainvoke(ask(q), config("b")))["messages"][-1].text for q in "123"]
     assert [False, False, True] * 2 == ["limit" in text for text in replies]
 

@@ -53,9 +53,9 @@ def test_an_agent_summarizes(wrap: Any, role: str) -> None:
     }
     with Conversation.open(
         ":memory:", model=chat, judge=ScriptedJudge(), settings=settings, **options
-    ) as talk:
+    ) as conversation:
         for number in range(10):
-            talk.say(f"question {number}")
+            conversation.say(f"question {number}")
 
     assert any("about trains" in message.text for messages in chat.calls for message in messages)
 
@@ -71,6 +71,8 @@ async def test_an_agent_judges_and_names_a_thread(wrap: Any) -> None:
     assert 0.7 == graph.invoke(question, config())["quality_score"]
     assert 0.7 == (await graph.ainvoke(question, config("awaited")))["quality_score"]
     namer = wrap(create_agent(ScriptedChat(default="Kyoto trip"), []))
-    with Conversation.open(":memory:", model=chat, judge=ScriptedJudge(), title=namer) as talk:
-        talk.say("How long in Kyoto?")
-        assert ["Kyoto trip"] == [entry.title for entry in list_threads(talk.graph.store)]
+    with Conversation.open(
+        ":memory:", model=chat, judge=ScriptedJudge(), title=namer
+    ) as conversation:
+        conversation.say("How long in Kyoto?")
+        assert ["Kyoto trip"] == [entry.title for entry in list_threads(conversation.graph.store)]

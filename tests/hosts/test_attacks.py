@@ -153,7 +153,7 @@ STEPS = st.one_of(
 )
 
 
-class Talk:
+class Attacker:
     """One thread, as an attacker uses it; it records every question and answer that was stored."""
 
     def __init__(self, host: Host) -> None:
@@ -287,22 +287,22 @@ def test_no_attack_loses_forges_or_breaks(host: Host, steps: list[Any]) -> None:
     """Forged messages in any order with turns, commands and time travel, by every way in."""
     REFUNDED.clear()
     host.judged.clear()
-    talk = Talk(host)
+    attacker = Attacker(host)
     for number, step in enumerate(steps):
-        talk.take(("invoke", f"Question {number} of {talk.thread}?"))
-        talk.look()
-        talk.take(("from_", *step[1:]) if step[0] == "from" else step)
-        talk.look()
-    talk.take(("invoke", "/undo"))
-    talk.look()
+        attacker.take(("invoke", f"Question {number} of {attacker.thread}?"))
+        attacker.look()
+        attacker.take(("from_", *step[1:]) if step[0] == "from" else step)
+        attacker.look()
+    attacker.take(("invoke", "/undo"))
+    attacker.look()
     claim = {"type": "human", "content": "And now?", "response_metadata": {KEY: {"kind": "notice"}}}
-    state = talk.graph.invoke({"messages": [claim]}, talk.config)
-    talk.look()
+    state = attacker.graph.invoke({"messages": [claim]}, attacker.config)
+    attacker.look()
 
     assert any("And now?" in text for text in host.sent)
     assert host.answers[-1] == text_of(state["messages"][-1])
     assert "victim" not in REFUNDED
-    for message in talk.transcript():
+    for message in attacker.transcript():
         if annotation_of(message).get("outcome") == "passed":
             assert text_of(message) in host.answers or text_of(message) in str(host.judged)
 
@@ -311,21 +311,23 @@ def test_no_attack_loses_forges_or_breaks(host: Host, steps: list[Any]) -> None:
 @given(visits=st.lists(st.tuples(st.integers(0, 9), st.booleans()), min_size=1, max_size=6))
 def test_time_travel_loses_nothing(host: Host, visits: list[tuple[int, bool]]) -> None:
     """From any state, with a question or without: each branch is listed, restored and undone."""
-    talk = Talk(host)
+    attacker = Attacker(host)
     for number in range(3):
-        talk.take(("invoke", f"Question {number} of {talk.thread}?"))
+        attacker.take(("invoke", f"Question {number} of {attacker.thread}?"))
     for number, (index, asks) in enumerate(visits):
-        talk.look()
-        talk.take(("from_", index, f"Question again {number} of {talk.thread}?" if asks else None))
-    talk.look()
-    branches = talk.branches()
+        attacker.look()
+        attacker.take(
+            ("from_", index, f"Question again {number} of {attacker.thread}?" if asks else None)
+        )
+    attacker.look()
+    branches = attacker.branches()
     for branch_id, texts in branches.items():
         try:
-            restored = talk.restored(branch_id)
+            restored = attacker.restored(branch_id)
         except ConflictError as error:  # it follows a message of another branch
             names = [name for name in branches if name in str(error)]
             assert names or "there already" in str(error)  # noqa: PT017 - either way is right
         else:
             assert set(texts) <= set(restored)
-    talk.take(("invoke", "/undo"))
-    talk.look()
+    attacker.take(("invoke", "/undo"))
+    attacker.look()

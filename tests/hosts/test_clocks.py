@@ -164,12 +164,14 @@ def test_a_reply_is_that_of_its_own_question(tmp_path: Path) -> None:
     for number, seconds in enumerate([600, 0, -HOUR]):
         with computer(seconds):
             options = {"thread": "t", "model": model, "judge": ScriptedJudge()}
-            with Conversation.open(tmp_path / "talk.db", **options) as talk:
-                assert f"This answers Question {number}" == talk.say(f"Question {number}").text
-                assert 2 * (number + 1) == len(talk.messages())
-                assert freeze_messages(replay(recorded(talk).events()).messages) == freeze_messages(
-                    talk.messages()
+            with Conversation.open(tmp_path / "talk.db", **options) as conversation:
+                assert (
+                    f"This answers Question {number}" == conversation.say(f"Question {number}").text
                 )
+                assert 2 * (number + 1) == len(conversation.messages())
+                assert freeze_messages(
+                    replay(recorded(conversation).events()).messages
+                ) == freeze_messages(conversation.messages())
 
 
 def test_a_copy_goes_on_from_its_newest_state() -> None:

@@ -171,7 +171,7 @@ def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
     thread_id = f"t{next(numbers)}"
     run_config: Any = {"configurable": {"thread_id": thread_id}}
     graph = answering(checkpointer=database.saver, store=database.store)
-    talk = Conversation.open(
+    conversation = Conversation.open(
         database, thread=thread_id, model=lambda _: "An answer", judge=ScriptedJudge()
     )
     graph.invoke(question_input("Hello?"), run_config)
@@ -183,7 +183,7 @@ def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
         elif door == "update":
             graph.update_state(run_config, {"messages": value})
         elif door == "add":
-            talk.add(value)
+            conversation.add(value)
         else:
             store_loosely(value, database.saver, run_config)
     except InputError:
@@ -192,8 +192,8 @@ def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
     assert "ai" == graph.invoke(question_input("And now, please?"), run_config)["messages"][-1].type
     for verb in ("/undo", "/redo", "/rollback"):
         graph.invoke(question_input(verb), run_config)
-    str(talk.timeline()), str(talk.branches()), talk.messages()
-    assert "An answer" == str(talk.say("Is it well?"))
+    str(conversation.timeline()), str(conversation.branches()), conversation.messages()
+    assert "An answer" == str(conversation.say("Is it well?"))
     database.close()
 
 

@@ -308,16 +308,16 @@ MARKS += [
 ]
 CLAIMS = JSON | st.dictionaries(st.sampled_from(MARKS), JSON | st.just("notice"), max_size=4)
 READERS: list[Callable[[Conversation], Any]] = [
-    lambda talk: (str(talk.timeline()), talk.timeline().to_dict()),
-    lambda talk: talk.timeline()._repr_mimebundle_(),
-    lambda talk: talk.context(1),
-    lambda talk: talk.replay(),
-    lambda talk: talk.branches(),
-    lambda talk: talk.checkpoints(),
-    lambda talk: talk.tokens(),
-    lambda talk: talk.lessons.list(),
-    lambda talk: [
-        talk.say(f"/{verb}").text for verb in ("timeline", "branches", "lessons", "tokens")
+    lambda conversation: (str(conversation.timeline()), conversation.timeline().to_dict()),
+    lambda conversation: conversation.timeline()._repr_mimebundle_(),
+    lambda conversation: conversation.context(1),
+    lambda conversation: conversation.replay(),
+    lambda conversation: conversation.branches(),
+    lambda conversation: conversation.checkpoints(),
+    lambda conversation: conversation.tokens(),
+    lambda conversation: conversation.lessons.list(),
+    lambda conversation: [
+        conversation.say(f"/{verb}").text for verb in ("timeline", "branches", "lessons", "tokens")
     ],
 ]
 
@@ -331,15 +331,19 @@ def test_what_a_host_claims_of_a_message_changes_no_reading(
     roles = [HumanMessage, AIMessage, SystemMessage, AIMessage]
 
     def read_events_of(marks: list[Any]) -> list[Any]:
-        with Conversation.open(":memory:", model=Numbered(), judge=scores(), thread="t") as talk:
-            talk.say("one", turn_id="first")
+        with Conversation.open(
+            ":memory:", model=Numbered(), judge=scores(), thread="t"
+        ) as conversation:
+            conversation.say("one", turn_id="first")
             messages = [
                 role(f"Entered {n}.", id=f"e{n}", response_metadata={KEY: mark} if mark else {})
                 for n, (role, mark) in enumerate(zip(roles, marks, strict=True))
             ]
-            talk.add([*messages, HumanMessage("Waits?", id="waits")] if is_asked else messages)
-            rows = [reader(talk) for reader in READERS]
-            return [*(row for row in rows), [annotation_of(m) for m in talk.messages()[2:]]]
+            conversation.add(
+                [*messages, HumanMessage("Waits?", id="waits")] if is_asked else messages
+            )
+            rows = [reader(conversation) for reader in READERS]
+            return [*(row for row in rows), [annotation_of(m) for m in conversation.messages()[2:]]]
 
     plain = read_events_of([None] * 4)
     forged_events = read_events_of(claims)

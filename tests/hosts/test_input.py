@@ -357,8 +357,8 @@ def test_reading_bad_writes_does_not_depend_on_their_split() -> None:
     merged_messages = merge_messages([], writes)
 
     assert ["a", "b"] == [message.content for message in merged_messages]
-    for cut in range(len(writes) + 1):
-        assert merged_messages == merge_messages(merge_messages([], writes[:cut]), writes[cut:])
+    for split in range(len(writes) + 1):
+        assert merged_messages == merge_messages(merge_messages([], writes[:split]), writes[split:])
     assert [] == merge_messages(cast("Any", 5), [])
 
 

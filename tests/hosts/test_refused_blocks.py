@@ -93,8 +93,8 @@ def test_an_image_that_the_provider_refuses_is_not_said() -> None:
     """A conversation refuses it before it stores anything."""
     with Conversation.open(
         ":memory:", model=OpenAIChat(default="Fine."), judge=ScriptedJudge()
-    ) as talk:
+    ) as conversation:
         with pytest.raises(InputError):
-            talk.say("What is this?", images=[f"data:image/bmp;base64,{DATA}"])
-        assert [] == talk.messages()
-        assert "Fine." == talk.say("Hello?").text
+            conversation.say("What is this?", images=[f"data:image/bmp;base64,{DATA}"])
+        assert [] == conversation.messages()
+        assert "Fine." == conversation.say("Hello?").text

@@ -21,7 +21,7 @@ from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedDetector
 
 WORD = "Zanzibar7"
-TALK = ("Do parrots eat seeds?", f"My {WORD} is a parrot?", "Do parrots sing?", "Do they fly?")
+QUESTIONS = ("Do parrots eat seeds?", f"My {WORD} is a parrot?", "Do parrots sing?", "Do they fly?")
 
 
 class Listener:
@@ -155,7 +155,7 @@ def test_no_model_is_sent_removed_words(
     questions, options = MADE[product_name]
     listener = Listener()
     graph = place_of(listener, storage, **options)
-    ask(graph, *TALK, *questions)
+    ask(graph, *QUESTIONS, *questions)
     messages = graph.get_state(config()).values["messages"]
     assert WORD in " ".join(listener.heard)
 
@@ -174,7 +174,7 @@ def test_a_removal_by_any_verb_ends_what_was_made_of_the_words(data: Any) -> Non
     options = {**listener.services(), "model": ScriptedChat(script=listener.answer)}
     asides = st.lists(st.sampled_from(["/compact", "NEW weather?", "And more?", "/pin 1"]))
     with Conversation.open(":memory:", **options) as conversation:
-        for text in (*TALK, *data.draw(asides)):
+        for text in (*QUESTIONS, *data.draw(asides)):
             conversation.say(text)
         is_typed = data.draw(st.booleans())
         verb = data.draw(st.sampled_from(["remove", "forget", "rollback", "add"]))
@@ -208,7 +208,7 @@ def test_words_in_offloaded_messages_are_removed_too(
     """A host that names an offloaded message removes it, and no summary or search has its words."""
     listener = Listener()
     graph = place_of(listener, storage, settings={"live_messages": 6})
-    ask(graph, *TALK, "NEW weather?", "And rain?", "And snow?", "NEW boats?", "And sails?")
+    ask(graph, *QUESTIONS, "NEW weather?", "And rain?", "And snow?", "NEW boats?", "And sails?")
     messages = next(
         snapshot.values["messages"]
         for snapshot in graph.get_state_history(config())
@@ -233,7 +233,7 @@ def test_a_lesson_that_quotes_a_removed_question_reaches_no_model(
     store = InMemoryStore()
     model = ScriptedChat(script=listener.answer)
     graph = build_graph(model, **services, checkpointer=saver, store=store)
-    ask(graph, TALK[1], "Go on?")
+    ask(graph, QUESTIONS[1], "Go on?")
     assert f"Do not doubt {WORD}." in listener.heard[-1]
 
     listener.heard.clear()

@@ -97,10 +97,10 @@ def test_a_conversation_keeps_the_rewritten_text(tmp_path: Any) -> None:
         model, inner = agent()
         with Conversation.open(
             tmp_path / "a.db", thread="t", model=inner, judge=ScriptedJudge()
-        ) as talk:
-            talk.say(text)
-            state = talk.graph.get_state(config()).values
-            assert [] == leaks(state["messages"], talk.timeline(), model.calls)
+        ) as conversation:
+            conversation.say(text)
+            state = conversation.graph.get_state(config()).values
+            assert [] == leaks(state["messages"], conversation.timeline(), model.calls)
 
 
 @pytest.mark.parametrize("form", ["node", "last"])

@@ -36,8 +36,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Script], OpenAI
         server.__exit__()
 
 
-@pytest.fixture(params=CONVERSATIONS, ids=lambda talk: talk.language)
+@pytest.fixture(params=CONVERSATIONS, ids=lambda seed: seed.language)
 def seed_conversation(request: pytest.FixtureRequest) -> SeedConversation:
     """The seed article's conversation, in each language."""
-    talk: SeedConversation = request.param
-    return talk
+    seed: SeedConversation = request.param
+    return seed

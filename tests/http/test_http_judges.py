@@ -255,8 +255,8 @@ def test_a_judge_named_again_is_asked_again(llmock: LLMock, tmp_path: Path) -> N
 
 def test_verdict_that_breaks_off_is_unscored(llmock: LLMock, tmp_path: Path) -> None:
     """A reply that the server cut off at its length limit is not believed."""
-    cut = Reply(text="Score: 0.9", finish_reason="length", times=None, match=JUDGE)
-    llmock.add(answers(), cut)
+    short_reply = Reply(text="Score: 0.9", finish_reason="length", times=None, match=JUDGE)
+    llmock.add(answers(), short_reply)
     reply = ask(tmp_path)
     assert (None, "unscored") == (reply.score, reply.outcome)
     assert "length limit was reached" in reply.reason

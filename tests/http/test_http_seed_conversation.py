@@ -110,7 +110,7 @@ def test_weather_is_left_out_when_python_is_asked_about_again(
     assert seed_conversation.answers[weather] not in last
 
 
-def test_record_survives_a_restart(
+def test_transcript_survives_a_restart(
     serve: Serve, seed_conversation: SeedConversation, tmp_path: Path
 ) -> None:
     """Reopened, the thread has the good answers alone, and both bad ones among its branches."""

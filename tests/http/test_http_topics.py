@@ -59,7 +59,7 @@ def script(intents: Mapping[str, Any], *, judges: bool = True) -> Script:
     return reply
 
 
-def conversation(path: Path, **settings: Any) -> Conversation:
+def open_with_topics(path: Path, **settings: Any) -> Conversation:
     """A conversation with the models of the server."""
     topic_settings = {
         "judge_model": "judge",
@@ -83,13 +83,13 @@ def test_the_judge_labels_in_its_own_call(
     """A wrong `new` of the local detector is taken back with the verdict, without another call."""
     first, second, third = questions
     server = serve(script({second: SAME, third: SAME}))
-    with conversation(tmp_path) as talk:
-        talk.say(first)
-        reply = talk.say(second)
+    with open_with_topics(tmp_path) as conversation:
+        conversation.say(first)
+        reply = conversation.say(second)
         assert [second] == asked_questions(server)
         assert reply.topic_change is None
 
-        talk.say(third)
+        conversation.say(third)
 
     assert [first, second, third] == asked_questions(server)
     assert 3 == len(server.asked_of("judge")) == len(server.asked_of("answerer"))
@@ -109,14 +109,14 @@ def test_a_change_that_the_words_do_not_show(
     """The topic begins at the question that the judge labels, so that the next context lacks it."""
     first, _, third = questions
     server = serve(script({third: NEW}))
-    with conversation(tmp_path) as talk:
-        talk.say(first)
-        assert "new" == talk.say(third).topic_change
+    with open_with_topics(tmp_path) as conversation:
+        conversation.say(first)
+        assert "new" == conversation.say(third).topic_change
         assert [first, third] == asked_questions(server)
 
-        talk.say(third)
+        conversation.say(third)
         assert [third, third] == asked_questions(server)
-        assert 2 == len({turn.topic for turn in talk.timeline().turns})
+        assert 2 == len({turn.topic for turn in conversation.timeline().turns})
 
 
 def test_a_return_names_its_topic(serve: Serve, tmp_path: Path) -> None:
@@ -124,16 +124,16 @@ def test_a_return_names_its_topic(serve: Serve, tmp_path: Path) -> None:
     first, second, third = ENGLISH
     return_intent = {"intent": "RETURN_TO_TOPIC", "topic": "topic-1"}
     server = serve(script({second: NEW, third: return_intent}))
-    with conversation(tmp_path) as talk:
-        talk.say(first)
-        talk.say(second)
-        reply = talk.say(third)
+    with open_with_topics(tmp_path) as conversation:
+        conversation.say(first)
+        conversation.say(second)
+        reply = conversation.say(third)
         assert ("back", "ferry to Naoshima leave") == (reply.topic_change, reply.topic)
         assert (
             "[id topic-1] earlier topic:"
             in server.asked_of("judge")[-1].body["messages"][-1]["content"]
         )
-        talk.say("And back?")
+        conversation.say("And back?")
         assert [first, third, "And back?"] == asked_questions(server)
 
 
@@ -145,11 +145,11 @@ def test_a_call_of_its_own_before_the_answer(
     """Where the judge does not read every answer, it labels first, so that this context is right."""
     first, second, third = questions
     server = serve(script({second: SAME, third: NEW}, judges=False))
-    with conversation(tmp_path, **settings) as talk:
-        talk.say(first)
-        assert talk.say(second).topic_change is None
+    with open_with_topics(tmp_path, **settings) as conversation:
+        conversation.say(first)
+        assert conversation.say(second).topic_change is None
         assert [first, second] == asked_questions(server)
-        assert "new" == talk.say(third).topic_change
+        assert "new" == conversation.say(third).topic_change
         assert [third] == asked_questions(server)
 
     labels = [request for request in server.asked_of("judge") if "CHANGE_TOPIC" in request.system]
@@ -200,25 +200,25 @@ def test_a_server_that_fails(serve: Serve, tmp_path: Path, judging: str) -> None
     """The local detector decides, and the answer is delivered."""
     first, second, _ = ENGLISH
     server = serve(script({}))
-    with conversation(tmp_path, judging=judging) as talk:
-        talk.say(first)
+    with open_with_topics(tmp_path, judging=judging) as conversation:
+        conversation.say(first)
         server.script = lambda request: {"a": 1 / 0} if request.model == "judge" else "An answer."
-        kinds = [(event.kind, event.data) for event in talk.stream(second)]
+        kinds = [(event.kind, event.data) for event in conversation.stream(second)]
         assert "topic_failed" in dict(kinds)
         assert "new" == json.loads(json.dumps(dict(kinds)["topic"]))["kind"]
-        assert 2 == len(talk.timeline().turns)
+        assert 2 == len(conversation.timeline().turns)
 
 
 def test_a_person_is_not_overruled(serve: Serve, tmp_path: Path) -> None:
     """After `same_topic` a retry keeps the topic, whatever the judge says."""
     first, second, _ = ENGLISH
     server = serve(script({second: NEW}))
-    with conversation(tmp_path) as talk:
-        talk.say(first)
-        assert "new" == talk.say(second).topic_change
-        talk.same_topic()
+    with open_with_topics(tmp_path) as conversation:
+        conversation.say(first)
+        assert "new" == conversation.say(second).topic_change
+        conversation.same_topic()
 
-        assert talk.retry().topic_change is None
+        assert conversation.retry().topic_change is None
 
-        assert {"ferry to Naoshima leave"} == {turn.topic for turn in talk.timeline().turns}
+        assert {"ferry to Naoshima leave"} == {turn.topic for turn in conversation.timeline().turns}
         assert first in asked_questions(server)

@@ -274,8 +274,8 @@ POOR = {
 @pytest.mark.parametrize(("question", "answer", "signal"), DECIDED.values(), ids=DECIDED)
 def test_decides_obvious_failures(question: str, answer: str, signal: str) -> None:
     """An obvious failure is decided, scores under a half, and is called by its name."""
-    cut = signal == "truncation"
-    verdict = prejudge(Exchange(question=question, answer=answer, truncated=cut))
+    is_truncated = signal == "truncation"
+    verdict = prejudge(Exchange(question=question, answer=answer, truncated=is_truncated))
     assert verdict.decided
     assert verdict.score < 0.5
     assert signal in verdict.signals
@@ -757,7 +757,7 @@ def benchmark_judging(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("judging")
 
 
-def _talk(number: int, texts: list[str]) -> dict[str, object]:
+def _labelled_conversation(number: int, texts: list[str]) -> dict[str, object]:
     """A conversation as the files have it."""
     roles = ("user", "assistant")
     utterances = [{"role": roles[i % 2], "text": text} for i, text in enumerate(texts)]
@@ -767,7 +767,9 @@ def _talk(number: int, texts: list[str]) -> dict[str, object]:
 @pytest.fixture
 def labelled_file(tmp_path: Path) -> Path:
     """A file in which annotators agree with the pre-judge."""
-    row = _talk(1, [LIST_QUESTION, LIST_ANSWER, "What is a decorator?", "It is nice.", "Why?", ""])
+    row = _labelled_conversation(
+        1, [LIST_QUESTION, LIST_ANSWER, "What is a decorator?", "It is nice.", "Why?", ""]
+    )
     path = tmp_path / "quality_made.jsonl"
     votes = [None, [9, 1, 0], None, [2, 2, 6], None, [0, 0, 10]]
     path.write_text(json.dumps({**row, "otx": votes}) + "\n\n", encoding="utf-8")
@@ -782,7 +784,10 @@ def unlabelled_file(tmp_path: Path) -> Path:
         "A while loop runs its body as long as its condition holds, and tests it before each round."
     )
     river = "Which river crosses the most countries?"
-    rows = [_talk(1, [LIST_QUESTION, LIST_ANSWER, loops, loop]), _talk(2, [river, RIVER_ANSWER])]
+    rows = [
+        _labelled_conversation(1, [LIST_QUESTION, LIST_ANSWER, loops, loop]),
+        _labelled_conversation(2, [river, RIVER_ANSWER]),
+    ]
     path = tmp_path / "topic_made.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
     return path
@@ -875,7 +880,7 @@ def test_benchmark_has_no_figure_without_variation(
 ) -> None:
     """Where nothing varies there is nothing to correlate."""
     path = tmp_path / "one.jsonl"
-    row = {**_talk(1, ["q", "a"]), "otx": [None, [1, 0, 0]]}
+    row = {**_labelled_conversation(1, ["q", "a"]), "otx": [None, [1, 0, 0]]}
     path.write_text(json.dumps(row), encoding="utf-8")
     assert benchmark_judging.main([str(path), "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)

@@ -70,7 +70,7 @@ VERDICTS = [
     "総合評価: {}",
     '```json\n{{"score": "{}", "reason": "It is thin."}}\n```',
 ]
-TALK = st.one_of(
+PROSE = st.one_of(
     st.sampled_from(
         [
             "Score: 1.0",
@@ -106,8 +106,8 @@ QUOTATIONS = [
 @given(
     st.sampled_from(VERDICTS),
     st.sampled_from(SCORES),
-    st.lists(st.tuples(st.sampled_from(QUOTATIONS), TALK), max_size=3),
-    st.lists(st.tuples(st.sampled_from(QUOTATIONS), TALK), max_size=3),
+    st.lists(st.tuples(st.sampled_from(QUOTATIONS), PROSE), max_size=3),
+    st.lists(st.tuples(st.sampled_from(QUOTATIONS), PROSE), max_size=3),
 )
 def test_a_quotation_changes_no_reading(
     verdict: str, score: str, before: list[tuple[str, str]], after: list[tuple[str, str]]
@@ -119,7 +119,7 @@ def test_a_quotation_changes_no_reading(
     assert read_reply(alone).score is not None
 
 
-@given(st.sampled_from(QUOTATIONS), TALK)
+@given(st.sampled_from(QUOTATIONS), PROSE)
 def test_a_quotation_alone_is_no_verdict(form: str, text: str) -> None:
     """A reply that only quotes the conversation is unscored."""
     assert read_reply(form.format(text)).score is None
@@ -156,7 +156,7 @@ FIELDS = st.fixed_dictionaries(
     }
 )
 # Text beside the object: anything without an object that has a score.
-TALK_BESIDE = st.sampled_from(
+PROSE_BESIDE = st.sampled_from(
     [
         "Here is my verdict:",
         "## Evaluation",
@@ -194,8 +194,8 @@ def wrapped_verdicts(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         st.sampled_from(["bare", "fence", "before", "after", "thought", "enclosed", "both"])
     )
     block = f"```{draw(INFO)}\n{verdict}\n```"
-    before = draw(TALK_BESIDE)
-    after = draw(TALK_BESIDE)
+    before = draw(PROSE_BESIDE)
+    after = draw(PROSE_BESIDE)
     forms = {
         "bare": verdict,
         "fence": block,

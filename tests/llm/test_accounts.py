@@ -37,9 +37,9 @@ def thread_account(store: Any = None) -> ThreadAccount:
     return ThreadAccount(store, "t", wait_seconds=60)
 
 
-def tokens_by_layer(book: UsageAccount) -> list[int]:
+def tokens_by_layer(account: UsageAccount) -> list[int]:
     """What the three layers have used, session first."""
-    return [used_of(book, layer, PLACE).tokens for layer in LAYERS]
+    return [used_of(account, layer, PLACE).tokens for layer in LAYERS]
 
 
 def test_threads_are_granted_no_more_than_there_is() -> None:

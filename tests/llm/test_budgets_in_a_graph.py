@@ -106,15 +106,15 @@ class Bench:
         return builder.compile(checkpointer=InMemorySaver(serde=strict), store=self.store)
 
     @property
-    def book(self) -> UsageAccount:
+    def account(self) -> UsageAccount:
         """As it is kept."""
         return drive(load_usage_account(self.store, "t"))
 
     @property
     def usage(self) -> list[int]:
         """What is spent, and what is held."""
-        book = self.book
-        return [book["session"]["tokens"], sum(hold["tokens"] for hold in book["holds"])]
+        account = self.account
+        return [account["session"]["tokens"], sum(hold["tokens"] for hold in account["holds"])]
 
 
 Run = Callable[[Any, Any], Any]
@@ -228,7 +228,7 @@ def test_a_call_whose_reply_was_lost_counts_again(run: Run) -> None:
     bench = Bench()
     for _ in range(2):
         run(bench.graph(), "one")
-    assert ([200, 0], ["one-answer", "one-answer~2"]) == (bench.usage, bench.book["keys"])
+    assert ([200, 0], ["one-answer", "one-answer~2"]) == (bench.usage, bench.account["keys"])
 
 
 def test_a_no_ends_the_call_without_money(run: Run) -> None:
@@ -347,7 +347,7 @@ async def test_calls_of_one_thread_share_its_usage_account() -> None:
     answer_count = len(questions) - len(refusals)
     assert 0 < peak <= 3
     assert [100 * answer_count, 0] == bench.usage
-    assert answer_count == len(bench.book["keys"])
+    assert answer_count == len(bench.account["keys"])
     assert len(refusals) == len([result for result in results if isinstance(result, Exception)])
 
 

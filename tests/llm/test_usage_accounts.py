@@ -31,9 +31,9 @@ def new_accounts() -> Accounts:
     return Accounts(load_settings())
 
 
-def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
+def spend(accounts: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
     """UsageAccount something; what is spent by now."""
-    account = books.opened(store, thread)
+    account = accounts.opened(store, thread)
     yield from account.settle(Amount(tokens=tokens), key=f"{thread}-{tokens}", place=PLACE)
     return (yield from account.read())["session"]["tokens"]
 
@@ -42,12 +42,12 @@ def spend(books: Accounts, store: Any, thread: str, tokens: int) -> Steps[int]:
 def test_the_holds_of_many_crashes_come_to_an_end(driver: Callable[[Any], Any]) -> None:
     """The oldest count as spent; nothing is forgotten."""
     store = InMemoryStore()
-    book = new_usage_account()
+    usage_account = new_usage_account()
     for number in range(HOLDS + 4):
-        book = hold(book, Amount(tokens=10), key=f"{number}", place=PLACE)
+        usage_account = hold(usage_account, Amount(tokens=10), key=f"{number}", place=PLACE)
 
     def steps() -> Steps[None]:
-        yield from save_usage_account(store, "a", book)
+        yield from save_usage_account(store, "a", usage_account)
         yield from spend(new_accounts(), store, "a", 1)
 
     driver(steps())
@@ -74,12 +74,12 @@ def test_a_usage_account_is_read_again_by_a_later_process(driver: Callable[[Any]
 
 def test_without_a_store_the_newest_threads_are_remembered() -> None:
     """As many as there is room for."""
-    books = new_accounts()
+    accounts = new_accounts()
     for number in range(WITHOUT_STORE + 1):
-        drive(spend(books, None, f"{number}", 1))
+        drive(spend(accounts, None, f"{number}", 1))
 
     assert [3, 2] == [
-        drive(spend(books, None, thread_id, 2)) for thread_id in (f"{WITHOUT_STORE}", "0")
+        drive(spend(accounts, None, thread_id, 2)) for thread_id in (f"{WITHOUT_STORE}", "0")
     ]
 
 
@@ -98,9 +98,9 @@ async def test_changes_are_kept_one_after_the_other() -> None:
                     totals.append(value["session"]["tokens"])
             return await super().abatch(ops)
 
-    books = new_accounts()
+    accounts = new_accounts()
     store = Slow()
-    await asyncio.gather(*(adrive(spend(books, store, "a", 1 + n)) for n in range(5)))
+    await asyncio.gather(*(adrive(spend(accounts, store, "a", 1 + n)) for n in range(5)))
 
     assert sorted(totals) == totals
     assert [15] == totals[-1:]
@@ -109,13 +109,13 @@ async def test_changes_are_kept_one_after_the_other() -> None:
 async def test_a_change_that_is_broken_off_is_none() -> None:
     """The next one starts from what was kept."""
     store = InMemoryStore()
-    books = new_accounts()
+    accounts = new_accounts()
 
     async def for_ever() -> None:
         await asyncio.Event().wait()
 
     def hanging() -> Steps[Any]:
-        settling = books.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
+        settling = accounts.opened(store, "a").settle(Amount(tokens=9), key="k", place=PLACE)
         with closing(settling) as steps:
             yield from next(steps)
             steps.send(None)
@@ -125,7 +125,7 @@ async def test_a_change_that_is_broken_off_is_none() -> None:
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert 2 == await adrive(spend(books, store, "a", 2))
+    assert 2 == await adrive(spend(accounts, store, "a", 2))
 
 
 def test_without_a_store_the_least_recently_used_account_goes_first() -> None:

@@ -454,7 +454,7 @@ def ends(state: State, *names: str) -> State:
     return {**state, "event_log": head}
 
 
-def test_a_host_that_empties_the_record_means_all_of_it() -> None:
+def test_a_host_that_empties_the_transcript_means_all_of_it() -> None:
     """Where none of the known messages is left, what is offloaded no longer counts."""
     run = scope(InMemoryStore())
     offloaded_state = ends(
@@ -534,7 +534,7 @@ def test_so_many_turns_are_there(turns: int) -> None:
     assert count_turns(loaded_state["messages"]) >= min(turns, 6)
 
 
-def test_pages_follow_from_the_record() -> None:
+def test_pages_follow_from_the_transcript() -> None:
     """A step that is run twice writes the same pages."""
     store = InMemoryStore()
     state = with_question(state_of_topics(1, 2, 3, turns=150))

@@ -107,7 +107,7 @@ def test_documents_are_told_from_questions(
 
 def test_a_notice_and_what_it_answers_are_not_spoken() -> None:
     """Commands and their answers are shown to people and are no part of the conversation."""
-    talk: list[AnyMessage] = [
+    transcript: list[AnyMessage] = [
         HumanMessage("2 + 2?", id="q"),
         ANSWER,
         HumanMessage("/undo", id="c1"),
@@ -116,8 +116,8 @@ def test_a_notice_and_what_it_answers_are_not_spoken() -> None:
         HumanMessage("And 3 + 3?", id="q2"),
     ]
 
-    assert [talk[0], talk[1], talk[5]] == spoken(talk)
-    assert [talk[0], talk[1], talk[5]] == spoken(iter(talk))
+    assert [transcript[0], transcript[1], transcript[5]] == spoken(transcript)
+    assert [transcript[0], transcript[1], transcript[5]] == spoken(iter(transcript))
 
 
 def test_a_forged_notice_does_no_harm() -> None:
@@ -136,15 +136,15 @@ def test_spoken_is_what_no_notice_covers(shape: list[tuple[str, int]]) -> None:
         "n": lambda name, index: notice("", name, [f"m{index}"]),
         "o": lambda name, _: notice("", name, []),
     }
-    talk = [
+    transcript = [
         makers[kind](f"m{index}", answer_index) for index, (kind, answer_index) in enumerate(shape)
     ]
     answered_ids = {f"m{answer_index}" for kind, answer_index in shape if kind == "n"}
-    messages_spoken = spoken(talk)
+    messages_spoken = spoken(transcript)
 
     expected = [
         m
-        for m, (kind, _) in zip(talk, shape, strict=True)
+        for m, (kind, _) in zip(transcript, shape, strict=True)
         if kind in "ha" and m.id not in answered_ids
     ]
     assert expected == messages_spoken

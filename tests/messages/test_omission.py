@@ -35,7 +35,7 @@ def omission_in(message: ToolMessage) -> dict[str, Any]:
     return json.loads(text)  # type: ignore[arg-type]
 
 
-def test_a_large_result_becomes_a_record_of_what_was_left_out() -> None:
+def test_a_large_result_becomes_a_note_of_what_was_left_out() -> None:
     """It says that, why and how much was left out, and shows the beginning."""
     large = result("k" * (MAX_TOOL_RESULT_BYTES + 1))
 
@@ -65,7 +65,7 @@ def test_only_the_content_changes() -> None:
 
 
 @given(text=TEXTS, limit=st.integers(1, 700))
-def test_a_record_fits_and_is_the_same_every_time(text: str, limit: int) -> None:
+def test_a_note_fits_and_is_the_same_every_time(text: str, limit: int) -> None:
     """No note is longer than the limit or the smallest note, or broken."""
     transcript = omission(text, limit)
 

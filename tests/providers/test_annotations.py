@@ -9,7 +9,7 @@ from unsay.messages.annotations import annotate
 from unsay.types import Provider
 
 CALL = {"name": "search", "args": {"q": "x"}, "id": "call-1", "type": "tool_call"}
-TALK: list[AnyMessage] = [
+TRANSCRIPT: list[AnyMessage] = [
     HumanMessage("What is x?", id="q"),
     AIMessage("Let me look.", id="step", tool_calls=[CALL]),
     ToolMessage("It is y.", tool_call_id="call-1", id="result"),
@@ -25,7 +25,7 @@ def test_no_provider_is_sent_an_annotation(provider: Provider) -> None:
         annotate(
             message, score=0.9, reason="a secret", **{NOTE: {"sent": "1-5", "digest": "secret"}}
         )
-        for message in TALK
+        for message in TRANSCRIPT
     ]
-    assert str(converted(TALK, provider)) == str(converted(annotated, provider))
+    assert str(converted(TRANSCRIPT, provider)) == str(converted(annotated, provider))
     assert "secret" not in str(converted(annotated, provider))

@@ -40,7 +40,7 @@ def test_growing_in_steps_or_at_once_is_the_same(texts: list[str], branches: lis
 
 
 @given(texts=text_lists, kept_count=st.integers(0, 12), other_texts=text_lists)
-def test_a_record_that_went_another_way(
+def test_a_transcript_that_went_another_way(
     texts: list[str], kept_count: int, other_texts: list[str]
 ) -> None:
     """After a rollback and other messages, the index matches the current transcript."""

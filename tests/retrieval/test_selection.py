@@ -42,7 +42,7 @@ def ten_each(messages: Sequence[AnyMessage]) -> int:
     return 10 * len(messages) + 3
 
 
-def talk(*texts: str, names: tuple[str, str] = ("", "")) -> list[AnyMessage]:
+def transcript_of(*texts: str, names: tuple[str, str] = ("", "")) -> list[AnyMessage]:
     """A conversation of two in turn."""
     return [
         (AIMessage if number % 2 else HumanMessage)(
@@ -83,7 +83,7 @@ def ids(recollection: Recalled) -> list[str | None]:
 )
 def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
     """The one relevant message is recalled among many that are not."""
-    messages_summarized = talk(*SMALL_TALK, text, *SMALL_TALK)
+    messages_summarized = transcript_of(*SMALL_TALK, text, *SMALL_TALK)
     assert [f"m{len(SMALL_TALK)}"] == ids(
         recall(question, messages_summarized, budget_tokens=13, count=ten_each)
     )
@@ -91,7 +91,7 @@ def test_what_was_asked_for_comes_back(text: str, question: str) -> None:
 
 def test_an_answer_comes_back_with_its_question() -> None:
     """An answer without a word of the question is next to one with it."""
-    messages_summarized = talk(
+    messages_summarized = transcript_of(
         *SMALL_TALK, "What colour is the tent?", "Bright orange!", *SMALL_TALK
     )
     recollection = recall("The tent?", messages_summarized, budget_tokens=23, count=ten_each)
@@ -110,7 +110,7 @@ def test_an_answer_comes_back_with_its_question() -> None:
 )
 def test_who_is_asked_about_is_who_spoke(question: str, expected: str) -> None:
     """Of two messages with the same words, that of the person who is named comes first."""
-    messages_summarized = talk(
+    messages_summarized = transcript_of(
         *SMALL_TALK,
         "I play the violin.",
         *SMALL_TALK[:4],
@@ -139,7 +139,7 @@ def test_whose_words_a_question_means(question: str, expected: set[str]) -> None
 
 def test_what_the_user_said_comes_before_what_was_answered() -> None:
     """Of two messages with the same words, a question about `my` wants the user's."""
-    messages_summarized = talk(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
+    messages_summarized = transcript_of(*SMALL_TALK, "A violin.", *SMALL_TALK[:4], "A violin.")
     questions = ("What is my violin?", "What did you say of violins?")
     assert [["m24"], ["m29"]] == [
         ids(recall(question, messages_summarized, budget_tokens=13, count=ten_each))
@@ -149,7 +149,9 @@ def test_what_the_user_said_comes_before_what_was_answered() -> None:
 
 def test_a_speaker_who_is_named_bears_on_the_question() -> None:
     """A question with no other known word than a speaker's name recalls what that one said."""
-    messages_summarized = talk("Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben"))
+    messages_summarized = transcript_of(
+        "Hm.", "I repair old clocks in Bergen.", names=("Ada", "Ben")
+    )
     assert ["m1"] == ids(
         recall("Ben's livelihood?", messages_summarized, budget_tokens=13, count=ten_each)
     )
@@ -157,7 +159,11 @@ def test_a_speaker_who_is_named_bears_on_the_question() -> None:
 
 def test_a_kind_of_message_is_a_word_like_others() -> None:
     """Messages without names take no word from a question."""
-    messages_summarized = [*talk(*SMALL_TALK, "A rake is a tool."), *STEP, *talk("Fine.")]
+    messages_summarized = [
+        *transcript_of(*SMALL_TALK, "A rake is a tool."),
+        *STEP,
+        *transcript_of("Fine."),
+    ]
     assert ["m24"] == ids(
         recall("Which tool?", messages_summarized, budget_tokens=13, count=ten_each)
     )
@@ -166,7 +172,7 @@ def test_a_kind_of_message_is_a_word_like_others() -> None:
 @pytest.mark.parametrize("question", ["", "Thanks!", "And then?", "xylophone quartz"])
 def test_a_question_that_nothing_bears_on_recalls_nothing(question: str) -> None:
     """Where no message has a word that was asked for, the view stays as it is."""
-    messages_summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
+    messages_summarized = transcript_of("We moored the boat at Elba.", *SMALL_TALK)
     assert Recalled() == recall(question, messages_summarized, budget_tokens=1_000, count=ten_each)
 
 
@@ -177,7 +183,7 @@ def test_nothing_compacted_recalls_nothing() -> None:
 
 def test_the_reasons_say_what_led_there() -> None:
     """Each message comes with its reason, the question's own words and a score."""
-    transcript = talk("We moored the boat at Elba.", *SMALL_TALK)
+    transcript = transcript_of("We moored the boat at Elba.", *SMALL_TALK)
     recollection = recall("Where did the boats moor?", transcript, budget_tokens=13, count=ten_each)
     score = recollection.reasons[0].score
     assert score > 0
@@ -190,7 +196,7 @@ def test_the_reasons_say_what_led_there() -> None:
 
 def test_a_tool_result_comes_back_with_its_call() -> None:
     """A tool's result is recalled together with the call, and never half."""
-    messages_summarized = [*talk(*SMALL_TALK), *STEP]
+    messages_summarized = [*transcript_of(*SMALL_TALK), *STEP]
     recollection = recall(
         "Which berth was free?", messages_summarized, budget_tokens=23, count=ten_each
     )
@@ -200,7 +206,11 @@ def test_a_tool_result_comes_back_with_its_call() -> None:
 
 def test_a_step_that_is_too_large_makes_way() -> None:
     """Where a call and its result do not fit, the next best message that fits is recalled."""
-    messages_summarized = [*talk("The berth is fine."), *talk(*SMALL_TALK)[1:], *STEP]
+    messages_summarized = [
+        *transcript_of("The berth is fine."),
+        *transcript_of(*SMALL_TALK)[1:],
+        *STEP,
+    ]
     assert ["m0"] == ids(
         recall("Which berth?", messages_summarized, budget_tokens=13, count=ten_each)
     )
@@ -209,7 +219,10 @@ def test_a_step_that_is_too_large_makes_way() -> None:
 def test_a_counter_whose_costs_are_not_additive_is_obeyed() -> None:
     """Where messages cost more together than each, fewer are recalled."""
     recollection = recall(
-        "boat", talk(*["A boat."] * 20), budget_tokens=100, count=lambda m: len(m) ** 2 + len(m)
+        "boat",
+        transcript_of(*["A boat."] * 20),
+        budget_tokens=100,
+        count=lambda m: len(m) ** 2 + len(m),
     )
     assert (9, 90) == (len(recollection.messages), recollection.tokens)
 
@@ -222,7 +235,9 @@ def test_a_search_for_room_ends() -> None:
         counts.append(len(messages))
         return 1_000 * len(messages)
 
-    assert Recalled() == recall("boat", talk(*["A boat."] * 999), budget_tokens=100, count=count)
+    assert Recalled() == recall(
+        "boat", transcript_of(*["A boat."] * 999), budget_tokens=100, count=count
+    )
     assert [1] * PATIENCE == counts
 
 
@@ -230,7 +245,7 @@ def test_instructions_are_not_recalled() -> None:
     """A system message is no part of the conversation that could come back."""
     messages_summarized: list[AnyMessage] = [
         SystemMessage("Boat!", id="s"),
-        *talk("A boat.", "Fine."),
+        *transcript_of("A boat.", "Fine."),
     ]
     recollection = recall("boat", messages_summarized, budget_tokens=1_000, count=ten_each)
     assert ["m0", "m1"] == ids(recollection)
@@ -238,7 +253,7 @@ def test_instructions_are_not_recalled() -> None:
 
 def test_a_floor_keeps_out_what_hardly_bears() -> None:
     """With a floor, room that is left stays empty."""
-    messages_summarized = talk("We moored the boat at Elba.", *SMALL_TALK)
+    messages_summarized = transcript_of("We moored the boat at Elba.", *SMALL_TALK)
     recollection = recall(
         "boat at Elba",
         messages_summarized,
@@ -249,9 +264,9 @@ def test_a_floor_keeps_out_what_hardly_bears() -> None:
     assert ["m0"] == ids(recollection)
 
 
-def test_an_index_of_the_whole_record_serves() -> None:
+def test_an_index_of_the_whole_transcript_serves() -> None:
     """What is shown or hidden does not come back, though the index knows it as well."""
-    transcript = talk("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
+    transcript = transcript_of("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
     index = RecallIndex().covering(transcript)
     for omission in ("shown", "hidden"):
         newer = {omission: {message.id for message in transcript[2:]}}
@@ -277,7 +292,7 @@ def test_what_cannot_be_is_refused(changes: dict[str, object], problem: str) -> 
     """Impossible arguments are refused with their value and the way out."""
     arguments = {"budget_tokens": 100, "count": ten_each, **changes}
     with pytest.raises(InputError, match=problem):
-        recall("boat", talk("A boat."), **arguments)
+        recall("boat", transcript_of("A boat."), **arguments)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +333,7 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
 ) -> None:
     """With a bar a question that shares no telling word with anything recalls nothing."""
     fact, _, weather = CONVERSATIONS[language]
-    transcript = talk(*CHAT[language], fact, *CHAT[language])
+    transcript = transcript_of(*CHAT[language], fact, *CHAT[language])
     recollections = [
         recall(question, transcript, budget_tokens=1_000, count=ten_each, bars=bars)
         for question in (ASKED[language], weather)
@@ -329,7 +344,7 @@ def test_a_bar_keeps_out_what_shares_only_grammar(
 
 def test_a_bar_is_for_the_question_and_a_floor_for_each_message() -> None:
     """A message below the bar is recalled if another one reaches it, but not without the question's words."""
-    transcript = talk(
+    transcript = transcript_of(
         *CHAT["en"],
         "We keep a parrot called Biscuit.",
         *CHAT["en"],
@@ -358,7 +373,7 @@ def test_a_gain_keeps_out_what_is_no_better_than_what_is_shown(
 ) -> None:
     """Where a message that is shown has the question's words, one with fewer is not recalled."""
     fact, other_fact, _ = CONVERSATIONS[language]
-    transcript = talk(*CHAT[language], other_fact, *CHAT[language], fact)
+    transcript = transcript_of(*CHAT[language], other_fact, *CHAT[language], fact)
     recollection = recall(
         ASKED[language],
         transcript,
@@ -375,7 +390,7 @@ def test_a_gain_compares_with_a_shown_message_far_away() -> None:
     texts = [f"Filler number {number} says nothing of note." for number in range(200)]
     texts[10] = "The ferry is slow."
     texts[186] = "The ferry to Naxos leaves pier seven at dawn."
-    transcript = talk(*texts)
+    transcript = transcript_of(*texts)
     shown_ids = {message.id or "" for message in transcript[170:]}
 
     def ids_with(gain: float) -> list[str]:
@@ -392,7 +407,7 @@ def test_a_gain_compares_with_a_shown_message_far_away() -> None:
 
 def test_what_is_hidden_is_no_rival() -> None:
     """A message that a person wants left out keeps no other one out."""
-    transcript = talk(
+    transcript = transcript_of(
         *SMALL_TALK, "Parrots eat seeds.", *SMALL_TALK, "Our parrot is called Biscuit."
     )
     id_lists = [
@@ -423,7 +438,7 @@ def test_one_message_is_ranked_as_among_all(
     texts: list[str], question: str, index_of_message: int
 ) -> None:
     """A few messages that are ranked by themselves have the scores that all of them give."""
-    index = RecallIndex().covering(talk(*texts))
+    index = RecallIndex().covering(transcript_of(*texts))
     query = asked(question, index)
     everything = ranked(query, index, range(len(index)))
     for number in [
@@ -443,7 +458,7 @@ def test_what_is_evident_is_what_has_the_words(
     texts: list[str], question: str, least: float
 ) -> None:
     """Those are found that have content words worth enough, and the two to either side of each."""
-    index = RecallIndex().covering(talk(*texts))
+    index = RecallIndex().covering(transcript_of(*texts))
     query = asked(question, index).query
     own_terms = {term for term, weight in query.weights.items() if weight == 1}
     worths = [
@@ -466,7 +481,7 @@ def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
     """A question of many common words reads a bounded part of the index, the rarest words first."""
     common = [f"w{number}x" for number in range(40)]
     texts = [" ".join(common)] * (MOST_READ // 4)
-    index = RecallIndex().covering(talk(*texts, "A berth at Elba.", *texts))
+    index = RecallIndex().covering(transcript_of(*texts, "A berth at Elba.", *texts))
     query = asked(f"Elba {' '.join(common)}", index).query
     assert {len(texts)} == bm25(query, index).keys()
     assert len(evident(query, index, 0.0)) <= 5 * STRONGEST

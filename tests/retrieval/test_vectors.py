@@ -48,7 +48,7 @@ def ten_each(messages: Sequence[AnyMessage]) -> int:
     return 10 * len(messages)
 
 
-def talk(*texts: str) -> list[AnyMessage]:
+def transcript_of(*texts: str) -> list[AnyMessage]:
     """A conversation of two in turn."""
     return [
         (AIMessage if number % 2 else HumanMessage)(text, id=f"m{number}")
@@ -56,21 +56,21 @@ def talk(*texts: str) -> list[AnyMessage]:
     ]
 
 
-FOLDED = talk("The rain.", "Rain again.", "Our harbor.", "More rain.", "Rain, rain.")
+TRANSCRIPT = transcript_of("The rain.", "Rain again.", "Our harbor.", "More rain.", "Rain, rain.")
 
 
 def test_what_means_the_same_comes_back() -> None:
     """A message that shares no word with the question is found by its meaning."""
-    vectors = drive(embed(BySubject(), "vessel", FOLDED, known={}))
-    plain = recall("vessel", FOLDED, budget_tokens=10, count=ten_each)
-    recollection = recall("vessel", FOLDED, budget_tokens=10, count=ten_each, vectors=vectors)
+    vectors = drive(embed(BySubject(), "vessel", TRANSCRIPT, known={}))
+    plain = recall("vessel", TRANSCRIPT, budget_tokens=10, count=ten_each)
+    recollection = recall("vessel", TRANSCRIPT, budget_tokens=10, count=ten_each, vectors=vectors)
     assert ([], ["m2"]) == ([m.id for m in plain.messages], [m.id for m in recollection.messages])
     assert "meaning" == recollection.reasons[0].why
 
 
 def test_words_and_meaning_count_together() -> None:
     """With vectors, a message that has the word and the meaning is before those with one of them."""
-    messages_summarized = talk(
+    messages_summarized = transcript_of(
         "A harbor.",
         *["Rain."] * 5,
         "Rex, in the harbor.",
@@ -87,31 +87,35 @@ def test_words_and_meaning_count_together() -> None:
 def test_each_message_is_embedded_once() -> None:
     """What is known is not asked for again, and a message without words never."""
     embeddings = BySubject()
-    first = drive(embed(embeddings, "boat", [*FOLDED, AIMessage("", id="e")], known={}))
-    messages = [*FOLDED, HumanMessage("A tune.", id="m9")]
+    first = drive(embed(embeddings, "boat", [*TRANSCRIPT, AIMessage("", id="e")], known={}))
+    messages = [*TRANSCRIPT, HumanMessage("A tune.", id="m9")]
     second = drive(embed(embeddings, "tune", messages, known=first.messages))
-    assert [[m.text for m in FOLDED], ["A tune."]] == embeddings.asked
+    assert [[m.text for m in TRANSCRIPT], ["A tune."]] == embeddings.asked
     assert {*first.messages, "m9"} == set(second.messages)
 
 
 def test_many_messages_are_embedded_in_batches() -> None:
     """One call asks for no more than a batch, and for no more of a text than models read."""
     embeddings = BySubject()
-    drive(embed(embeddings, "boat", talk(*["x" * 2 * EMBEDDED_CHARS] * (BATCH + 1)), known={}))
+    drive(
+        embed(
+            embeddings, "boat", transcript_of(*["x" * 2 * EMBEDDED_CHARS] * (BATCH + 1)), known={}
+        )
+    )
     assert [BATCH, 1] == [len(texts) for texts in embeddings.asked]
     assert {EMBEDDED_CHARS} == {len(text) for texts in embeddings.asked for text in texts}
 
 
 async def test_embedding_runs_on_an_event_loop() -> None:
     """The same step awaits the embeddings' own coroutines."""
-    vectors = await adrive(embed(BySubject(), "boat", FOLDED, known={}))
-    assert drive(embed(BySubject(), "boat", FOLDED, known={})) == vectors
+    vectors = await adrive(embed(BySubject(), "boat", TRANSCRIPT, known={}))
+    assert drive(embed(BySubject(), "boat", TRANSCRIPT, known={})) == vectors
 
 
 def test_a_vector_too_few_is_told() -> None:
     """Embeddings that lose a text are refused: no message gets another's vector."""
     with pytest.raises(ModelReplyError, match=r"'BySubject' gave 4 vectors for 5 texts"):
-        drive(embed(BySubject(missing_count=1), "boat", FOLDED, known={}))
+        drive(embed(BySubject(missing_count=1), "boat", TRANSCRIPT, known={}))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def test_a_vector_too_few_is_told() -> None:
         pytest.param([[0.1], [0.2]], "2 vectors for 1 texts", id="too many"),
     ],
 )
-@pytest.mark.parametrize("texts", [[], talk("Rain.")], ids=["question", "message"])
+@pytest.mark.parametrize("texts", [[], transcript_of("Rain.")], ids=["question", "message"])
 def test_vectors_that_cannot_be_compared_are_refused(
     vectors: Any, problem: str, texts: list[AnyMessage]
 ) -> None:
@@ -141,7 +145,7 @@ def test_vectors_of_two_models_are_told() -> None:
     """Vectors of different lengths are not compared."""
     vectors = Vectors(question=[1.0, 0.0], messages={"m0": [1.0, 0.0, 0.0]})
     with pytest.raises(ModelReplyError, match=r"has 3 numbers and the question's 2"):
-        similarities(vectors, RecallIndex().covering(FOLDED))
+        similarities(vectors, RecallIndex().covering(TRANSCRIPT))
 
 
 @pytest.mark.parametrize(
@@ -155,15 +159,15 @@ def test_vectors_of_two_models_are_told() -> None:
 def test_vectors_that_tell_nothing_change_nothing(messages: dict[str, list[float]]) -> None:
     """Missing, empty and equal vectors put no message before another."""
     vectors = Vectors(question=[1.0, 0.0], messages=messages)
-    assert [0.0] * 5 == similarities(vectors, RecallIndex().covering(FOLDED))
+    assert [0.0] * 5 == similarities(vectors, RecallIndex().covering(TRANSCRIPT))
 
 
 def test_nearness_reaches_the_neighbours() -> None:
     """A message after a near one is nearer than one before it."""
-    vectors = drive(embed(BySubject(), "harbor", FOLDED, known={}))
-    near = similarities(vectors, RecallIndex().covering(FOLDED))
+    vectors = drive(embed(BySubject(), "harbor", TRANSCRIPT, known={}))
+    near = similarities(vectors, RecallIndex().covering(TRANSCRIPT))
     assert ["m2", "m3", "m1"] == [
-        FOLDED[number].id for number in sorted(range(5), key=lambda i: -near[i])[:3]
+        TRANSCRIPT[number].id for number in sorted(range(5), key=lambda i: -near[i])[:3]
     ]
 
 
@@ -183,5 +187,5 @@ def test_rankings_are_fused_by_rank(rankings: list[list[float]], best: int) -> N
 
 def test_embedding_has_its_time() -> None:
     """Each call carries the timeout of a user's part."""
-    step: Any = embed(BySubject(), "boat", FOLDED, known={})
+    step: Any = embed(BySubject(), "boat", TRANSCRIPT, known={})
     assert PART_SECONDS == next(step).timeout_seconds

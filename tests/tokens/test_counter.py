@@ -33,7 +33,7 @@ def weather(city: str) -> str:
     return city
 
 
-def talk(turns: int, text: str = WORDS) -> list[BaseMessage]:
+def messages_of(turns: int, text: str = WORDS) -> list[BaseMessage]:
     """Questions and answers of many words."""
     messages: list[BaseMessage] = []
     for turn in range(turns):
@@ -225,12 +225,12 @@ def test_a_conversation_without_reports_is_counted() -> None:
     """Where no model reported anything, the next prompt is the sum of what is in it."""
     counter = TokenCounter(encode=count_words)
 
-    assert counter.count(talk(2), [weather]) == counter.project(talk(2), [weather])
+    assert counter.count(messages_of(2), [weather]) == counter.project(messages_of(2), [weather])
 
 
 def test_a_context_that_continues_a_reported_one_costs_the_report_and_what_was_added() -> None:
     """A prompt is known once it was reported, with any hidden parts."""
-    messages = talk(3)
+    messages = messages_of(3)
     counter = TokenCounter(encode=count_words).observe(messages, {"input_tokens": 5_000}, [weather])
     token_count = counter.count([*messages, HumanMessage("one two")], [weather])
 
@@ -241,24 +241,26 @@ def test_a_context_that_continues_a_reported_one_costs_the_report_and_what_was_a
 @pytest.mark.parametrize(
     "view",
     [
-        pytest.param(talk(3)[2:], id="its beginning left out"),
-        pytest.param([HumanMessage("other words"), *talk(3)[1:]], id="a message changed"),
-        pytest.param(talk(2), id="its end left out"),
+        pytest.param(messages_of(3)[2:], id="its beginning left out"),
+        pytest.param([HumanMessage("other words"), *messages_of(3)[1:]], id="a message changed"),
+        pytest.param(messages_of(2), id="its end left out"),
         pytest.param([], id="nothing"),
     ],
 )
 def test_a_context_that_was_changed_is_counted_again(view: list[BaseMessage]) -> None:
     """A report says nothing of a prompt that does not begin as the reported one did."""
-    counter = TokenCounter(encode=count_words).observe(talk(3), {"input_tokens": 5_000})
+    counter = TokenCounter(encode=count_words).observe(messages_of(3), {"input_tokens": 5_000})
 
     assert counter.count(view) < 1_000
 
 
 def test_other_tools_are_another_prompt() -> None:
     """What was reported with tools says nothing of the prompt without them."""
-    counter = TokenCounter(encode=count_words).observe(talk(3), {"input_tokens": 5_000}, [weather])
+    counter = TokenCounter(encode=count_words).observe(
+        messages_of(3), {"input_tokens": 5_000}, [weather]
+    )
 
-    assert counter.count(talk(3)) < 1_000
+    assert counter.count(messages_of(3)) < 1_000
 
 
 def test_reports_correct_the_count() -> None:
@@ -266,7 +268,9 @@ def test_reports_correct_the_count() -> None:
     truth = TokenCounter(encode=lambda text: count_words(text) * 3 // 2)
     counter = TokenCounter(encode=count_words)
     for turns in range(1, 12):
-        counter = counter.observe(talk(turns), {"input_tokens": truth.count(talk(turns))})
+        counter = counter.observe(
+            messages_of(turns), {"input_tokens": truth.count(messages_of(turns))}
+        )
 
     other_messages = [HumanMessage(WORDS * 20)]
     assert counter.count(other_messages) == pytest.approx(truth.count(other_messages), rel=0.1)
@@ -279,7 +283,9 @@ def test_what_nobody_counted_is_not_taken_for_a_dearer_vocabulary() -> None:
     """A provider's own instructions, the same in each prompt, hardly change what a text costs."""
     counter = exact = TokenCounter(encode=count_words)
     for turns in range(1, 30):
-        counter = counter.observe(talk(turns), {"input_tokens": 300 + exact.count(talk(turns))})
+        counter = counter.observe(
+            messages_of(turns), {"input_tokens": 300 + exact.count(messages_of(turns))}
+        )
 
     messages = [HumanMessage(WORDS * 20)]
 
@@ -327,12 +333,12 @@ def test_a_report_of_nothing_teaches_nothing(usage: dict[str, Any] | None) -> No
     """A model that reports nothing, or nonsense, leaves the counter as it was."""
     counter = TokenCounter(encode=count_words)
 
-    assert counter is counter.observe(talk(1), usage)
+    assert counter is counter.observe(messages_of(1), usage)
 
 
 def test_a_report_that_cannot_be_of_this_prompt_changes_no_ratio() -> None:
     """A report a hundred times the count is of something else; texts cost what they did."""
-    counter = TokenCounter(encode=count_words).observe(talk(2), {"input_tokens": 10_000})
+    counter = TokenCounter(encode=count_words).observe(messages_of(2), {"input_tokens": 10_000})
 
     assert 1.0 == counter.ratio
 
@@ -342,7 +348,7 @@ def test_what_is_learned_stays_small_and_plain(reports: list[tuple[int, int]]) -
     """For any report, the calibration is JSON of one size and the ratio is plausible."""
     counter = TokenCounter()
     for turns, tokens_reported in reports:
-        counter = counter.observe(talk(turns % 4), {"input_tokens": tokens_reported})
+        counter = counter.observe(messages_of(turns % 4), {"input_tokens": tokens_reported})
     calibration = json.dumps(counter.calibration)
 
     assert len(calibration) < 250
@@ -353,10 +359,12 @@ def test_what_is_learned_stays_small_and_plain(reports: list[tuple[int, int]]) -
 
 def test_what_was_learned_can_be_put_away_and_taken_up() -> None:
     """A counter made of what another learned counts as that one."""
-    counter = TokenCounter().observe(talk(3), {"input_tokens": 130})
+    counter = TokenCounter().observe(messages_of(3), {"input_tokens": 130})
     calibration: Calibration = json.loads(json.dumps(counter.calibration))
 
-    assert counter.count(talk(5)) == TokenCounter(calibration=calibration).count(talk(5))
+    assert counter.count(messages_of(5)) == TokenCounter(calibration=calibration).count(
+        messages_of(5)
+    )
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=8))
