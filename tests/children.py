@@ -23,8 +23,8 @@ class Child:
 
     def __init__(self, module: str, *arguments: str) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="unsay-child-"))
-        arguments_of_child = (module, arguments, self._folder, dict(os.environ))
-        self._process = FORKS.Process(target=_main, args=arguments_of_child, daemon=True)
+        child_arguments = (module, arguments, self._folder, dict(os.environ))
+        self._process = FORKS.Process(target=_main, args=child_arguments, daemon=True)
         self._process.start()
 
     @property

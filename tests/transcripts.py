@@ -62,11 +62,11 @@ class _Writer:
         text = self.words()
         self.add(HumanMessage([{"type": "text", "text": text}, IMAGE] if has_image else text))
 
-    def content(self, written_text: str) -> str | list:
+    def content(self, text_after_thinking: str) -> str | list:
         """Words after thinking, where the transcript has any."""
         if not self.thoughts:
-            return written_text
-        text = [{"type": "text", "text": written_text}] if written_text else []
+            return text_after_thinking
+        text = [{"type": "text", "text": text_after_thinking}] if text_after_thinking else []
         return [self.draw(st.sampled_from(self.thoughts)), *text]
 
     def step(self) -> None:

@@ -67,7 +67,7 @@ def usage_of(account: UsageAccount, account_key: AccountKey = PLACE) -> list[int
 
 
 @pytest.mark.parametrize(
-    ("calls", "tokens_asked", "exceeded_layers"),
+    ("calls", "tokens_requested", "exceeded_layers"),
     [
         pytest.param([], 300, [], id="exactly to the limit"),
         pytest.param([], 301, ["agent"], id="over the agent's"),
@@ -78,10 +78,10 @@ def usage_of(account: UsageAccount, account_key: AccountKey = PLACE) -> list[int
     ],
 )
 def test_each_layer_has_a_limit_of_its_own(
-    calls: list[tuple[int, AccountKey]], tokens_asked: int, exceeded_layers: list[Layer]
+    calls: list[tuple[int, AccountKey]], tokens_requested: int, exceeded_layers: list[Layer]
 ) -> None:
     """What is spent under one task or agent is spent for the layers above, and for no other."""
-    verdict = check(account_with(*calls), HARD, tokens(tokens_asked), place=PLACE)
+    verdict = check(account_with(*calls), HARD, tokens(tokens_requested), place=PLACE)
 
     assert exceeded_layers == [gauge.layer for gauge in verdict.exceeded]
     assert ("refused" if exceeded_layers else "granted") == verdict.outcome
@@ -119,7 +119,7 @@ def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str)
 
 
 @pytest.mark.parametrize(
-    ("tokens_asked", "warned_layers"),
+    ("tokens_requested", "warned_layers"),
     [
         pytest.param(239, [], id="under"),
         pytest.param(240, ["agent"], id="at 80 %"),
@@ -127,13 +127,13 @@ def test_the_mode_says_what_happens_over_a_limit(mode: BudgetMode, outcome: str)
     ],
 )
 def test_a_call_is_warned_of_before_the_limit(
-    tokens_asked: int, warned_layers: list[Layer]
+    tokens_requested: int, warned_layers: list[Layer]
 ) -> None:
     """The share that counts is the one that the call leads to."""
-    verdict = check(new_usage_account(), HARD, tokens(tokens_asked), place=PLACE)
+    verdict = check(new_usage_account(), HARD, tokens(tokens_requested), place=PLACE)
 
     assert warned_layers == [gauge.layer for gauge in verdict.warnings]
-    assert tokens_asked / 300 == verdict.usage
+    assert tokens_requested / 300 == verdict.usage
 
 
 def test_without_limits_everything_is_granted() -> None:
@@ -486,19 +486,19 @@ def test_the_order_of_repetitions_does_not_matter(
         assert usage_of(first, account_key) == usage_of(second, account_key)
 
 
-@given(calls=CALLS, limits=LIMITS, tokens_asked=st.integers(0, 3_000), account_key=PLACES)
+@given(calls=CALLS, limits=LIMITS, tokens_requested=st.integers(0, 3_000), account_key=PLACES)
 def test_a_yes_is_always_enough(
     calls: list[tuple[int, float, AccountKey]],
     limits: Limits,
-    tokens_asked: int,
+    tokens_requested: int,
     account_key: AccountKey,
 ) -> None:
     """After it the call that was asked about has room, and not by more than one limit too much."""
     account = account_with(*[(count, account_key) for count, _, account_key in calls])
     limits = replace(limits, mode="ask")
-    wider = extend(account, limits, tokens(tokens_asked), place=account_key)
-    before = check(account, limits, tokens(tokens_asked), place=account_key)
-    after = check(wider, limits, tokens(tokens_asked), place=account_key)
+    wider = extend(account, limits, tokens(tokens_requested), place=account_key)
+    before = check(account, limits, tokens(tokens_requested), place=account_key)
+    after = check(wider, limits, tokens(tokens_requested), place=account_key)
 
     assert "granted" == after.outcome
     for gauge in before.exceeded:

@@ -60,7 +60,7 @@ def test_nobody_is_lost_and_nobody_overtakes(
     """For any arrivals: the bounds hold, free places are filled, and the first to come is first."""
     queue = WaitQueue(places=place_count, max_waiting=max_waiting)
     present = list[int]()
-    tickets_running = list[int]()
+    entry_order = list[int]()
     for ticket, step in enumerate(steps):
         running = queue.running
         if step is None or not present:
@@ -69,11 +69,11 @@ def test_nobody_is_lost_and_nobody_overtakes(
             assert is_refused == (len(present) == place_count + max_waiting)
             present += [] if is_refused else [ticket]
         else:
-            ticket_gone = present.pop(step % len(present))
-            queue = queue.left(ticket_gone)
-        tickets_running += sorted(queue.running - running)
+            leaver = present.pop(step % len(present))
+            queue = queue.left(leaver)
+        entry_order += sorted(queue.running - running)
         assert set(present) == queue.running | set(queue.waiting)
         assert len(queue.running) == min(place_count, len(present))
         assert len(queue.waiting) <= max_waiting
-    assert sorted(tickets_running) == tickets_running
-    assert len(set(tickets_running)) == len(tickets_running)
+    assert sorted(entry_order) == entry_order
+    assert len(set(entry_order)) == len(entry_order)

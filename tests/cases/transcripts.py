@@ -147,8 +147,10 @@ def _adjacent(messages: Messages, call_id: str) -> bool:
 
 def _part_names(message: BaseMessage) -> list[str]:
     return [
-        part.kind if isinstance(part, Media) else PARTS.get(type(part), "other")
-        for part in parts_of(message)
+        message_part.kind
+        if isinstance(message_part, Media)
+        else PARTS.get(type(message_part), "other")
+        for message_part in parts_of(message)
     ]
 
 
@@ -185,7 +187,12 @@ def _ids_are_unique(messages: Messages) -> bool:
 
 
 def _kinds(messages: Messages) -> set[str]:
-    return {part.kind for m in messages for part in parts_of(m) if isinstance(part, Media)}
+    return {
+        message_part.kind
+        for m in messages
+        for message_part in parts_of(m)
+        if isinstance(message_part, Media)
+    }
 
 
 MESSAGE_CLAIMS: dict[str, Callable[[Messages, Claim], bool]] = {

@@ -415,8 +415,8 @@ def test_an_image_is_sent_as_an_image(run: Run, serve: Serve, tmp_path: Path) ->
         "say", "What is this?", "--thread", "t", "--file", "dot.png", "--file", "notes.txt"
     )
     assert "one pixel" in result.stdout
-    result_of_chat = run("chat", "--thread", "t", "--file", "dot.png", input="What is this?\n")
-    assert 0 == result_of_chat.exit_code
+    chat_result = run("chat", "--thread", "t", "--file", "dot.png", input="What is this?\n")
+    assert 0 == chat_result.exit_code
     for request in server.asked_of("answerer"):
         blocks = request.body["messages"][-1]["content"]
         (url,) = [block["image_url"]["url"] for block in blocks if block["type"] == "image_url"]

@@ -94,10 +94,10 @@ def test_a_filter_that_matches_nothing_loads_nothing_heavy(home: Path, filters: 
     with Conversation.open(path, thread="t", model=model, judge=ScriptedJudge()) as conversation:
         conversation.say("How long for Kyoto?")
     probe = [sys.executable, "-c", PROBE, "threads", "--json"]
-    filtered = subprocess.run([*probe, *filters], capture_output=True, text=True, check=True)
+    filter_listing = subprocess.run([*probe, *filters], capture_output=True, text=True, check=True)
     listing = subprocess.run(probe, capture_output=True, text=True, check=True)
-    assert [] == json.loads(filtered.stdout)["threads"]
-    assert "loaded:" == filtered.stderr.splitlines()[-1].strip()
+    assert [] == json.loads(filter_listing.stdout)["threads"]
+    assert "loaded:" == filter_listing.stderr.splitlines()[-1].strip()
     assert ["t"] == [thread["thread_id"] for thread in json.loads(listing.stdout)["threads"]]
 
 

@@ -26,28 +26,28 @@ def sample_thread(home: Path) -> None:
 @pytest.mark.usefixtures("sample_thread")
 def test_a_rollback_to_where_the_conversation_is_says_so(run: Run) -> None:
     """Nothing is removed, so no undo or restore is offered: it would reverse another step."""
-    for words in (
+    for command in (
         ["rollback", "nested", "--thread", "t"],
         ["say", "--thread", "t", "/rollback nested"],
     ):
-        output = run(*words, env={"UNSAY_MODEL": "gpt-x", "OPENAI_API_KEY": "x"}).stdout
+        output = run(*command, env={"UNSAY_MODEL": "gpt-x", "OPENAI_API_KEY": "x"}).stdout
         assert output == "The conversation is at checkpoint nested already. Nothing was removed.\n"
 
 
 @pytest.mark.usefixtures("sample_thread")
 @pytest.mark.parametrize(
-    "words", [["rollback", "2"], ["rollback", "2", "--preview"], ["fork", "2"]]
+    "command", [["rollback", "2"], ["rollback", "2", "--preview"], ["fork", "2"]]
 )
-def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, words: list[str]) -> None:
+def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, command: list[str]) -> None:
     """In the chat `/rollback 2` is a number of turns; on the command line it has an option."""
-    result = run(*words)
+    result = run(*command)
     assert 3 == result.exit_code
     assert result.stderr.endswith(". A number of turns is given with --turns\n")
     assert "--turns" not in run("rollback", "nowhere").stderr
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("command", "hint"),
     [
         (["say", "hello", "there"], "A TEXT of several words needs quotes."),
         (["edit", "1", "hello", "there"], "A TEXT of several words needs quotes."),
@@ -59,11 +59,11 @@ def test_a_number_as_a_checkpoint_names_the_option_for_turns(run: Run, words: li
     ],
 )
 def test_wrong_usage_says_what_is_right(
-    run: Run, serve: Serve, words: list[str], hint: str
+    run: Run, serve: Serve, command: list[str], hint: str
 ) -> None:
     """Forgotten quotes, a dash, a pipe without `-`, and values that are no tools."""
     serve(ANSWERS)
-    result = run(*words)
+    result = run(*command)
     assert 2 == result.exit_code
     assert hint in result.stderr
 

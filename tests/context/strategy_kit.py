@@ -88,7 +88,7 @@ class QuestionsOnly(Strategy):
         """The answers before the newest four messages go."""
         if ctx.utilization < 0.5:
             return ctx.keep()
-        old = [each for each in ctx.shown[:-4] if each.type == "ai"]
+        old = [message for message in ctx.shown[:-4] if message.type == "ai"]
         return ctx.leave_out(old, why="answers")
 
 

@@ -13,7 +13,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.threads import recorded
+from tests.threads import open_conversation, recorded
 from unsay import (
     AsyncConversation,
     AsyncRegistry,
@@ -145,17 +145,21 @@ def test_a_wrong_type_in_a_verb_is_our_error(
     parameters = inspect.signature(getattr(cls, name)).parameters.values()
     examples: dict[Any, Any] = {int: 1, int | None: 1, Sequence[str]: ["1"]}
     valid_values = {
-        other.name: examples.get(other.annotation, "1")
-        for other in parameters
-        if other.name != "self"
-        and other.default is other.empty
-        and other.kind is not other.VAR_KEYWORD
+        parameter.name: examples.get(parameter.annotation, "1")
+        for parameter in parameters
+        if parameter.name != "self"
+        and parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
     }
     options = {} if issubclass(cls, Registry | AsyncRegistry) else {"model": ScriptedChat()}
     facade = cls.open(":memory:", **options)
     label = cls.__name__ if name == "open" else name
     wrong = {**valid_values, parameter.name: object()}
-    keyword_names = [other.name for other in parameters if other.kind is not other.POSITIONAL_ONLY]
+    keyword_names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is not parameter.POSITIONAL_ONLY
+    ]
     by_place = [
         wrong[name] for name in valid_values | {parameter.name: 1} if name not in keyword_names
     ]
@@ -242,9 +246,7 @@ def judge_of_three(question: str, answer: str, context: str) -> float:
 
 def scripted_conversation() -> Conversation:
     """A conversation with one turn."""
-    conversation = Conversation.open(
-        ":memory:", model=ScriptedChat(default="Hi"), judge=ScriptedJudge()
-    )
+    conversation = open_conversation(model=ScriptedChat(default="Hi"), judge=ScriptedJudge())
     conversation.say("Hello")
     return conversation
 

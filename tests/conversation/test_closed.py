@@ -90,7 +90,7 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
         await use()
 
 
-@pytest.mark.parametrize("path_of_database", [":memory:", "file"])
+@pytest.mark.parametrize("database_path", [":memory:", "file"])
 @pytest.mark.parametrize(
     "use",
     [
@@ -105,11 +105,11 @@ async def test_an_async_method(cls: type[Any], name: str) -> None:
     ids=["invoke", "stream", "batch", "get_state", "get_state_history", "update_state", "ainvoke"],
 )
 def test_the_compiled_graph(
-    use: Callable[[Any], object], path_of_database: str, tmp_path: Path
+    use: Callable[[Any], object], database_path: str, tmp_path: Path
 ) -> None:
     """A graph over a closed database names the database, before the model is asked."""
     model = ScriptedChat(default="Hi")
-    path = path_of_database if path_of_database == ":memory:" else str(tmp_path / "x.db")
+    path = database_path if database_path == ":memory:" else str(tmp_path / "x.db")
     database = open_database(path)
     graph = build_graph(
         model, judge=ScriptedJudge(), checkpointer=database.saver, store=database.store

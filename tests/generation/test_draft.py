@@ -54,12 +54,10 @@ SENT = [SystemMessage("Be brief.", id="p"), HumanMessage("2 + 2?", id="q"), AIMe
 )
 def test_a_reply_is_its_new_messages(reply: Any, messages: list[AnyMessage]) -> None:
     """Of any agent's output, only the new messages are taken, whole and in order."""
-    messages_of_reply = messages_of(reply, {message.id for message in SENT})
+    reply_messages = messages_of(reply, {message.id for message in SENT})
 
-    assert messages == messages_of_reply
-    assert [type(message) for message in messages] == [
-        type(message) for message in messages_of_reply
-    ]
+    assert messages == reply_messages
+    assert [type(message) for message in messages] == [type(message) for message in reply_messages]
 
 
 @pytest.mark.parametrize(

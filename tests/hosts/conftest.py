@@ -68,7 +68,7 @@ ON_A_SERVER = (in_our_postgres, in_langgraphs_postgres)
         in_memory,
         in_langgraphs_file,
         in_our_file,
-        *(pytest.param(each, marks=pytest.mark.full) for each in ON_A_SERVER),
+        *(pytest.param(storage, marks=pytest.mark.full) for storage in ON_A_SERVER),
     ],
     ids=lambda value: value.__name__,
 )

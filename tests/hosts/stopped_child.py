@@ -22,12 +22,12 @@ def die(*_: Any) -> Any:
 def main(path: str, point: str) -> None:
     """Stop a run, delete its states, and die."""
     database = open_database(path)
-    question_arrived = asyncio.Event()
+    model_called = asyncio.Event()
 
     async def ask(messages: Any) -> Any:
         if "stopped" not in messages[-1].text:
             return die() if messages[-1].text == "dies" else Numbered()(messages)
-        question_arrived.set()
+        model_called.set()
         await asyncio.sleep(60)
         return None
 
@@ -39,7 +39,7 @@ def main(path: str, point: str) -> None:
     async def stop() -> None:
         question = {"messages": [("user", "stopped")]}
         run = asyncio.create_task(graph.ainvoke(question, config()))
-        await question_arrived.wait()
+        await model_called.wait()
         run.cancel()
         await asyncio.wait({run})
 

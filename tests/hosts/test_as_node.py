@@ -164,8 +164,8 @@ async def test_a_rejected_injected_message_leaves_the_parent(
     model = Numbered()
     parent = parent_of(child_of(kind, model, judge), **store)
     await send(parent, "invoke", "one")
-    injected = [HumanMessage("what else?"), AIMessage("some nonsense"), HumanMessage("two")]
-    parent.invoke({"messages": injected}, config())
+    history = [HumanMessage("what else?"), AIMessage("some nonsense"), HumanMessage("two")]
+    parent.invoke({"messages": history}, config())
     messages = await send(parent, "invoke", "three")
 
     assert "some nonsense" not in speeches(messages)

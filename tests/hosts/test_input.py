@@ -354,11 +354,13 @@ def test_a_bad_write_of_an_older_version_is_left_out(host: Host, messages: Any) 
 def test_reading_bad_writes_does_not_depend_on_their_split() -> None:
     """LangGraph may replay writes in any batches."""
     writes: list[Any] = [HumanMessage("a", id="1"), 5, [None, ("ai", "b")], {"x": 1}]
-    merged_messages = merge_messages([], writes)
+    messages_in_order = merge_messages([], writes)
 
-    assert ["a", "b"] == [message.content for message in merged_messages]
+    assert ["a", "b"] == [message.content for message in messages_in_order]
     for split in range(len(writes) + 1):
-        assert merged_messages == merge_messages(merge_messages([], writes[:split]), writes[split:])
+        assert messages_in_order == merge_messages(
+            merge_messages([], writes[:split]), writes[split:]
+        )
     assert [] == merge_messages(cast("Any", 5), [])
 
 

@@ -19,9 +19,9 @@ from unsay.hosts.entry import HostGraph
 from unsay.testing import ScriptedChat, ToolCalls
 
 
-def keep_newest(earlier: Any, later_ones: Any) -> Any:
+def keep_newest(earlier: Any, update: Any) -> Any:
     """A reducer of a host's own, which keeps the newest messages."""
-    messages: Any = add_messages(earlier, later_ones)
+    messages: Any = add_messages(earlier, update)
     return messages[-40:]
 
 
@@ -153,7 +153,9 @@ def test_every_form_of_a_message_is_answered(name: str, schema: Any) -> None:
 
     assert ["human", "ai"] == [message.type for message in messages]
     messages = parent.invoke({"messages": [*messages, ("user", "/rollback")]}, config())["messages"]
-    assert ["human: /rollback"] == [each for each in speeches(messages) if "human" in each][-1:]
+    assert ["human: /rollback"] == [speech for speech in speeches(messages) if "human" in speech][
+        -1:
+    ]
 
 
 def test_a_removal_that_the_parent_would_keep_is_refused() -> None:
@@ -263,5 +265,8 @@ async def test_parallel_calls_of_one_tool_share_a_transcript(form: str) -> None:
             state = agent.invoke(question, config())
 
     assert 6 == len([message for message in state["messages"] if message.type == "tool"])
-    counts = [len([each for each in messages if each.type == "human"]) for messages in model.inputs]
+    counts = [
+        len([message for message in messages if message.type == "human"])
+        for messages in model.inputs
+    ]
     assert form == "unsay" or [1, 2, 3, 4, 5, 6] == counts

@@ -102,9 +102,9 @@ def test_a_registry_purges_a_thread_from_a_file(tmp_path: Path) -> None:
     graph = rich(checkpointer=database.saver, store=database.store)
 
     registry = Registry.open(database)
-    purged = [registry.purge(thread) for thread in ("t", "a/b.c")]
+    purges = [registry.purge(thread) for thread in ("t", "a/b.c")]
 
-    assert all(purge.checkpoints and purge.items for purge in purged)
+    assert all(purge.checkpoints and purge.items for purge in purges)
     assert {} == graph.get_state(config()).values
     database.close()
     assert WORD.encode() not in path.read_bytes()

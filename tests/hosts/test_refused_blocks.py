@@ -86,7 +86,7 @@ def test_a_refused_block_in_the_state_is_left_out(
     assert question(block).content == state["messages"][0].content
     request = model.calls[-1]
     assert () == faults(request, "openai")
-    assert any("What is this?" in text_of(each) for each in request)
+    assert any("What is this?" in text_of(message) for message in request)
 
 
 def test_an_image_that_the_provider_refuses_is_not_said() -> None:

@@ -86,8 +86,8 @@ def marked_messages(messages: list[AnyMessage]) -> list[AnyMessage]:
 
 def unmarked_messages(messages: list[AnyMessage]) -> list[AnyMessage]:
     """All messages but those with the word and its answer."""
-    marked = marked_messages(messages)
-    return [m for m in messages if m not in marked]
+    messages_with_mark = marked_messages(messages)
+    return [m for m in messages if m not in messages_with_mark]
 
 
 def update(graph: Any, writes: list[Any]) -> None:

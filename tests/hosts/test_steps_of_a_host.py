@@ -351,8 +351,8 @@ def parent_of(world: World, kind: str, *, store: bool, **settings: Any) -> Any:
     builder: Any = StateGraph(MessagesState)
     builder.add_node("talk", node)
     builder.add_edge(START, "talk")
-    store_of_parent = InMemoryStore() if store else None
-    return builder.compile(checkpointer=InMemorySaver(), store=store_of_parent)
+    parent_store = InMemoryStore() if store else None
+    return builder.compile(checkpointer=InMemorySaver(), store=parent_store)
 
 
 @pytest.fixture(params=["None", "True"])

@@ -44,8 +44,8 @@ async def test_orders_hold_in_a_swarm(kind: str, form: str) -> None:
     saver: Any = {"True": True, "own": InMemorySaver()}.get(kind)
     graph = build_graph(model, judge=scores(), name="talker", checkpointer=saver)
     graph = as_node(graph) if kind == "as_node" else graph
-    graph_of_swarm = swarm.create_swarm([greeter(), graph], default_active_agent="greeter")
-    app = graph_of_swarm.compile(checkpointer=InMemorySaver())
+    swarm_graph = swarm.create_swarm([greeter(), graph], default_active_agent="greeter")
+    app = swarm_graph.compile(checkpointer=InMemorySaver())
     after = {}
     for text in ("Hi", "To the talker!", "two", "/undo", "/redo", "/undo", "three"):
         value: Any = {"messages": [("user", text)]}

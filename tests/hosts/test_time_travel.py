@@ -330,11 +330,11 @@ def test_a_copied_thread_works_far_back() -> None:
 def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
     """A server that rolls a run back deletes its states, then cancels it: earlier turns stay."""
     saver = InMemorySaver()
-    question_arrived = asyncio.Event()
+    model_called = asyncio.Event()
 
     async def ask(messages: Any) -> Any:
         if "slow" in messages[-1].text:
-            question_arrived.set()
+            model_called.set()
             await asyncio.sleep(30)
         return Numbered()(messages)
 
@@ -345,7 +345,7 @@ def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
             await graph.ainvoke({"messages": [("user", f"q{number}")]}, config())
         before = set(saver.storage["t"][""])
         run = asyncio.create_task(graph.ainvoke({"messages": [("user", "slow")]}, config()))
-        await question_arrived.wait()
+        await model_called.wait()
         for name in set(saver.storage["t"][""]) - before:
             del saver.storage["t"][""][name]
         run.cancel()

@@ -168,11 +168,11 @@ NONSENSE = {
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("judging", ["model", "local"])
-@pytest.mark.parametrize("reply_of_judge", NONSENSE.values(), ids=NONSENSE)
-def test_a_reply_that_cannot_be_used(serve: Serve, reply_of_judge: Any, judging: str) -> None:
+@pytest.mark.parametrize("judge_reply", NONSENSE.values(), ids=NONSENSE)
+def test_a_reply_that_cannot_be_used(serve: Serve, judge_reply: Any, judging: str) -> None:
     """The local detector decides, and the reason is on the custom stream."""
     first, second, third = ENGLISH
-    serve(script({second: reply_of_judge, third: SAME}, judges=judging == "model"))
+    serve(script({second: judge_reply, third: SAME}, judges=judging == "model"))
     graph = build_graph(
         "answerer",
         settings={

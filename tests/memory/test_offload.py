@@ -96,14 +96,14 @@ def _state(
     answers = [m for m in messages if is_answer(m)]
     marks = [
         make_checkpoint(
-            message_id=number_of_answer.id or "",
+            message_id=answer.id or "",
             turn=number,
             score=0.9,
             topic="",
             reason="score",
             created_at=NOW,
         )
-        for number, number_of_answer in enumerate(answers, 1)
+        for number, answer in enumerate(answers, 1)
     ]
     return State(
         messages=messages,
@@ -152,7 +152,7 @@ def plan_contexts(draw: Any) -> PlanContext:
     turn_indexes = tail_places(messages)
     starts = [
         turn_indexes[0],
-        *(index_of_turn for index_of_turn in turn_indexes[1:] if draw(st.booleans())),
+        *(turn_index for turn_index in turn_indexes[1:] if draw(st.booleans())),
     ]
     numbers = [draw(st.integers(1, 3)) for _ in starts]
     topic_starts = [

@@ -21,7 +21,7 @@ PROVIDERS: tuple[Provider, ...] = ("openai", "anthropic", "bedrock", "gemini")
 CLAUDE = "anthropic.claude-sonnet-4-5-20250929-v1:0"
 
 
-def converted(messages: Sequence[BaseMessage], provider: Provider) -> Any:
+def convert(messages: Sequence[BaseMessage], provider: Provider) -> Any:
     """What the integration would send for these messages, which stay as they are.
 
     langchain-aws writes into the messages it is given, so it is given copies.

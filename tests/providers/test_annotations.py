@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, converted
+from tests.providers.converters import PROVIDERS, convert
 from unsay.context.manifest import NOTE
 from unsay.messages.annotations import annotate
 from unsay.types import Provider
@@ -27,5 +27,5 @@ def test_no_provider_is_sent_an_annotation(provider: Provider) -> None:
         )
         for message in TRANSCRIPT
     ]
-    assert str(converted(TRANSCRIPT, provider)) == str(converted(annotated, provider))
-    assert "secret" not in str(converted(annotated, provider))
+    assert str(convert(TRANSCRIPT, provider)) == str(convert(annotated, provider))
+    assert "secret" not in str(convert(annotated, provider))

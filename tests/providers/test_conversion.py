@@ -3,7 +3,7 @@
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, aws, converted
+from tests.providers.converters import PROVIDERS, aws, convert
 from tests.providers.servers import complaints
 from unsay.messages.conformance import faults, validate
 from unsay.types import Provider
@@ -119,7 +119,7 @@ def test_a_good_transcript_arrives(messages: list[BaseMessage], provider: Provid
     """It passes the rules, is converted without a word, and the server has no complaint."""
     validate(messages, provider)
 
-    assert [] == complaints(converted(messages, provider), provider)
+    assert [] == complaints(convert(messages, provider), provider)
 
 
 @pytest.mark.parametrize(("takers", "messages"), OWN.values(), ids=OWN)
@@ -131,7 +131,7 @@ def test_a_transcript_for_some_providers(
 
     # langchain-google-genai fetches an address while it converts
     offline = takers - ({"gemini"} if "https://" in str(messages) else set())
-    assert [[]] * len(offline) == [complaints(converted(messages, name), name) for name in offline]
+    assert [[]] * len(offline) == [complaints(convert(messages, name), name) for name in offline]
 
 
 BAD: dict[str, tuple[list[BaseMessage], dict[Provider, tuple[int, str]]]] = {
@@ -373,13 +373,13 @@ def test_what_a_conversion_would_lose_is_refused(
 
     assert expected == (first.index, first.rule)
     assert SAID in str(messages)
-    assert SAID not in str(converted(messages, provider))
+    assert SAID not in str(convert(messages, provider))
 
 
 def test_gemini_would_move_a_result() -> None:
     """A result away from its call is refused, though the conversion moves it to its call."""
     messages = [ASK, CALLS, HumanMessage("Wait."), result(content="seventy")]
-    request = str(converted(messages, "gemini"))
+    request = str(convert(messages, "gemini"))
 
     assert "results_follow_calls" == faults(messages, "gemini")[0].rule
     assert request.index("seventy") < request.index("Wait.")
@@ -390,7 +390,7 @@ def test_anthropic_would_drop_an_empty_answer() -> None:
     messages = [ASK, AIMessage(""), ASK]
 
     assert "has_content" == faults(messages, "anthropic")[0].rule
-    assert ["user", "user"] == [message["role"] for message in converted(messages, "anthropic")]
+    assert ["user", "user"] == [message["role"] for message in convert(messages, "anthropic")]
 
 
 def test_bedrock_writes_into_the_messages_it_is_given() -> None:
@@ -416,7 +416,7 @@ def test_standard_reasoning_counts_where_it_arrives(author: str | None, provider
     messages = [ASK, answer, result()]
 
     assert () == faults(messages, provider)
-    assert bool(complaints(converted(messages, provider), provider, thinking=True)) == bool(
+    assert bool(complaints(convert(messages, provider), provider, thinking=True)) == bool(
         faults(messages, provider, thinking=True)
     )
 
@@ -454,14 +454,12 @@ def test_thinking_is_on(
 
     assert (expected in [(fault.index, fault.rule) for fault in problems]) == bool(expected)
     assert bool(expected) == bool(problems)
-    assert bool(expected) == bool(
-        complaints(converted(messages, provider), provider, thinking=True)
-    )
+    assert bool(expected) == bool(complaints(convert(messages, provider), provider, thinking=True))
 
 
 def _is_refused(messages: list[BaseMessage], provider: Provider) -> bool:
     """Whether the conversion or the server refuses; warnings are errors here."""
     try:
-        return bool(complaints(converted(messages, provider), provider))
+        return bool(complaints(convert(messages, provider), provider))
     except (ValueError, KeyError, TypeError, UserWarning):
         return True

@@ -8,7 +8,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
-from tests.providers.converters import PROVIDERS, converted
+from tests.providers.converters import PROVIDERS, convert
 from tests.providers.servers import complaints
 from tests.providers.test_conversion import AWS_THINKING, FILE, IMAGE, REDACTED, THINKING
 from unsay.messages.conformance import faults
@@ -139,7 +139,7 @@ def test_what_the_rules_accept_arrives(
     claude = thinking and provider in ("anthropic", "bedrock")
 
     if is_accepted:
-        assert [] == complaints(converted(messages, provider), provider, thinking=claude)
+        assert [] == complaints(convert(messages, provider), provider, thinking=claude)
 
 
 PLAIN_IDS = st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=3, unique=True)
@@ -169,4 +169,4 @@ def portable(draw: st.DrawFn) -> list[BaseMessage]:
 def test_a_portable_transcript_is_accepted(provider: Provider, messages: list[BaseMessage]) -> None:
     """The rules find no fault where there is none."""
     assert () == faults(messages, provider)
-    assert [] == complaints(converted(messages, provider), provider)
+    assert [] == complaints(convert(messages, provider), provider)

@@ -418,11 +418,11 @@ def test_markdown_fence_is_longer_than_any_within() -> None:
 
 def test_the_picture_of_a_japanese_thread() -> None:
     """Its own words are Japanese: in the picture, in what is read aloud, and in the table."""
-    names_of_user = re.compile(
+    user_pattern = re.compile(
         r"Question \d|lists|weather|basics|cp-a4|too short|: start|/undo|スレッド t"
     )
     page = svg_root(picture_html(JAPANESE))
-    texts = [names_of_user.sub("", text) for text in page.itertext()]
+    texts = [user_pattern.sub("", text) for text in page.itertext()]
     assert [] == [text for text in texts if re.search("[A-Za-z]", text)]
     assert (
         "スコアは0.31から0.90、1ターンが不合格。0.50未満は不合格、0.80以上はチェックポイントになります。"

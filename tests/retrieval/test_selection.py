@@ -432,18 +432,16 @@ RARE = ("boat", "harbor", "violin", "lantern", "温泉")
 @given(
     texts=st.lists(st.lists(st.sampled_from(RARE), max_size=3).map(" ".join), max_size=120),
     question=st.lists(st.sampled_from(RARE), min_size=1, max_size=3).map(" ".join),
-    index_of_message=st.integers(0, 119),
+    message_index=st.integers(0, 119),
 )
 def test_one_message_is_ranked_as_among_all(
-    texts: list[str], question: str, index_of_message: int
+    texts: list[str], question: str, message_index: int
 ) -> None:
     """A few messages that are ranked by themselves have the scores that all of them give."""
     index = RecallIndex().covering(transcript_of(*texts))
     query = asked(question, index)
     everything = ranked(query, index, range(len(index)))
-    for number in [
-        number for number in (index_of_message, index_of_message // 2) if number < len(index)
-    ]:
+    for number in [number for number in (message_index, message_index // 2) if number < len(index)]:
         alone = ranked(query, index, [number])
         assert everything.words[number] == pytest.approx(alone.words[number], abs=1e-9)
         assert everything.total[number] == pytest.approx(alone.total[number], abs=1e-9)

@@ -35,8 +35,8 @@ def attempt(number: int, question: str) -> list[BaseMessage]:
 
 def join_chunks(chunks: Sequence[AIMessageChunk]) -> AIMessageChunk:
     """What LangChain makes of a stream."""
-    first, *others_of_chunks = chunks
-    return first + others_of_chunks if others_of_chunks else first
+    first, *tail_chunks = chunks
+    return first + tail_chunks if tail_chunks else first
 
 
 @given(st.text())
