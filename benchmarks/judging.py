@@ -53,8 +53,7 @@ from answers import CORRUPTIONS, Case, cases, padded
 from judge_cost import cost_figures, played_figures
 from report import Figure, Figures, Hit, mean_of, resampled, run, share_in, shown
 
-from unsay.judging.heuristics import is_plainly_good, prejudge
-from unsay.judging.signals import changed_facts
+from unsay.judging.heuristics import changed_facts, is_plainly_good, prejudge
 from unsay.judging.vocabulary import is_short
 from unsay.protocols import Exchange, PreVerdict
 

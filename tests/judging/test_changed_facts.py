@@ -2,7 +2,7 @@
 
 import pytest
 
-from unsay.judging.signals import CHANGED, changed_facts
+from unsay.judging.heuristics import CHANGED, changed_facts
 from unsay.protocols import Exchange
 
 ROWS = [

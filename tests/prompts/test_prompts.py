@@ -21,7 +21,7 @@ PACKAGE = Path(unsay.__file__).parent
 TAGS = ["earlier", "question", "tools", "answer", "conversation", "document", "reason", "summary"]
 
 
-SOURCES = ["judging/signals.py", "judging/heuristics.py", "judging/verdict.py"]
+SOURCES = ["judging/heuristics.py", "judging/verdict.py"]
 SOURCES += ["generation/attempt.py", "moves/compensate.py"]
 
 

@@ -1,4 +1,4 @@
-"""`unsay doctor`, `schema` and `completion`: what a person needs before and around a chat."""
+"""`unsay doctor`, `settings`, `schema` and `completion`: what a person needs before and around a chat."""
 
 import json
 import os
@@ -22,13 +22,14 @@ import httpx
 from click.shell_completion import get_completion_class
 from wcwidth import ljust
 
-from unsay.cli.output import location, print_json, show, versioned
+from unsay.cli.output import location, plain, print_json, show, versioned
+from unsay.cli.run import settings_of
 from unsay.errors import InputError, UnsayError
 from unsay.graph.builder import make_services
 from unsay.history.threads import list_threads
 from unsay.messages.content import cells_of
 from unsay.prompts.catalogue import Texts
-from unsay.settings.settings import Settings, load_settings
+from unsay.settings.settings import SECTIONS, Settings, load_settings
 from unsay.storage.base import translated
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import file_at, masked
@@ -258,3 +259,32 @@ def completion(*, shell: str, db: str | None, as_json: bool) -> None:
         print_json(versioned(shell=shell, script=script))
     else:
         click.echo(script)
+
+
+def settings(*, db: str | None, as_json: bool, **options: str | None) -> None:
+    del db
+    effective = settings_of(options)
+    rows = [
+        {
+            "name": name,
+            "value": getattr(effective, name),
+            "default": field.default,
+            "source": effective.source_of(name),
+            "variable": f"UNSAY_{name.upper()}",
+        }
+        for name, field in Settings.model_fields.items()
+    ]
+
+    def show_sections() -> None:
+        for title, kind in SECTIONS.items():
+            click.echo(click.style(title, bold=True))
+            for row in rows:
+                if row["name"] in kind.__annotations__:
+                    value = row["value"]
+                    text = json.dumps(plain(value), ensure_ascii=False)
+                    text = "none" if value is None else text
+                    source = ljust(row["source"], 12)
+                    is_set = row["source"] != "default"
+                    click.echo(f"  {click.style(source, bold=is_set)} {row['name']} = {text}")
+
+    show(show_sections, as_json=as_json, settings=rows)

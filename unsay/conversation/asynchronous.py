@@ -9,9 +9,15 @@ from langchain_core.messages import AnyMessage
 from unsay.context.plan import Omission
 from unsay.conversation import branching, model_calls, records, timeline, turn_lifecycle
 from unsay.conversation.branching import LIVE
-from unsay.conversation.facade import OnLoop, OpenedStore, OpenedThread, Part, checks_arguments
+from unsay.conversation.facade import (
+    OnLoop,
+    OpenedStore,
+    OpenedThread,
+    Part,
+    astreamed,
+    checks_arguments,
+)
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.streaming import astreamed
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline
 from unsay.effects import adrive

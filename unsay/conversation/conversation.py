@@ -15,9 +15,8 @@ from unsay.conversation import (
 )
 from unsay.conversation.branching import LIVE
 from unsay.conversation.collections import Lessons, Pins, Ratings
-from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments
+from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments, streamed
 from unsay.conversation.model_calls import Replay, TurnCalls
-from unsay.conversation.streaming import streamed
 from unsay.conversation.thread import Confirm, ThreadHandle
 from unsay.conversation.timeline import Timeline, timeline_of
 from unsay.effects import drive

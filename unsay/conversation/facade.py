@@ -1,8 +1,10 @@
-"""What the public classes share: how they are opened and closed, and the check of arguments."""
+"""What the public classes share: how they are opened and closed, their arguments, and streams."""
 
+import asyncio
 import inspect
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import replace
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -10,14 +12,17 @@ from langgraph.store.base import BaseStore, InvalidNamespaceError
 
 from unsay.arguments import checked
 from unsay.conversation.thread import ThreadHandle, checked_id
-from unsay.effects import Steps
+from unsay.conversation.turn_lifecycle import close_turn
+from unsay.effects import Steps, adrive, drive
 from unsay.errors import InputError
 from unsay.graph.builder import GraphOptions, compile_graph, make_services
-from unsay.hosts.entry import HostGraph
+from unsay.hosts.entry import HostGraph, Trusted
 from unsay.models.factory import ModelLike
+from unsay.results.results import Event, Reply, event_of, reply_event
 from unsay.settings.settings import Context, Settings
 from unsay.storage.base import Database, translated
 from unsay.storage.sqlite import open_database
+from unsay.storage.writer_lock import reading
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -221,3 +226,82 @@ class OpenedStore:
         # LangGraph refuses an empty part of a namespace, and thread ids are parts of namespaces.
         except InvalidNamespaceError as error:
             raise InputError("thread_id must not be empty, got ''") from error
+
+
+def streamed(
+    handle: ThreadHandle, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
+) -> Generator[Event, None, None]:
+    """Yield the events of the turn that `begin` opens; the thread is locked while it runs."""
+    hold = drive(handle.take())
+    try:
+        with translated(handle.database.path), reading(hold):
+            opened = drive(begin(handle))
+            if isinstance(opened, Reply):
+                reply = opened
+            else:
+                chunks: Any = handle.graph.stream(
+                    Trusted(opened), handle.config, **handle.streaming()
+                )
+                # A reader that leaves early stops the graph before the lock is released.
+                with closing(chunks):
+                    for mode, chunk in chunks:
+                        if (event := event_of(mode, chunk)) is not None:
+                            yield event
+                reply = drive(close_turn(handle, turn_id))
+    finally:
+        hold.release()
+    # After the release: a reader that stops at the reply must not keep the thread locked.
+    yield reply_event(reply)
+
+
+async def astreamed(
+    handle: ThreadHandle, begin: Callable[[ThreadHandle], Steps[Any]], turn_id: str | None = None
+) -> AsyncGenerator[Event, None]:
+    """As `streamed`, on an event loop."""
+    hold = await adrive(handle.take())
+    try:
+        with translated(handle.database.path):
+            opened = await adrive(begin(handle))
+            if isinstance(opened, Reply):
+                reply = opened
+            else:
+                chunks: Any = handle.graph.astream(
+                    Trusted(opened), handle.config, **handle.streaming()
+                )
+                # A reader that leaves early stops the graph before the lock is released.
+                async with aclosing(pumped(chunks)) as read:
+                    async for mode, chunk in read:
+                        if (event := event_of(mode, chunk)) is not None:
+                            yield event
+                reply = await adrive(close_turn(handle, turn_id))
+    finally:
+        hold.release()
+    yield reply_event(reply)
+
+
+_END: Any = object()
+
+
+async def pumped(source: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """Yield the items of a source that a separate task reads; its errors are raised here.
+
+    Closing an async generator of LangGraph waits for the running step, and a slow model or judge
+    can hold that up for long. Cancelling the task that reads it stops the step at once.
+    """
+    ready: asyncio.Queue[T] = asyncio.Queue()
+
+    async def read() -> None:
+        try:
+            async for item in source:
+                ready.put_nowait(item)
+        finally:
+            ready.put_nowait(_END)  # also after an error, which `await reader` raises
+
+    reader = asyncio.create_task(read())
+    try:
+        while (item := await ready.get()) is not _END:
+            yield item
+        await reader
+    finally:
+        reader.cancel()
+        await asyncio.wait([reader])  # does not raise what the task raised

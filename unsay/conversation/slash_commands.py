@@ -1,6 +1,6 @@
 """Slash commands that a user sends through `say`: carried out and answered outside of the transcript.
 
-A command that is typed into another front end reaches the graph as a message; `verbs/graph_orders.py`
+A command that is typed into another front end reaches the graph as a message; `verbs/carry_out.py`
 carries it out there.
 """
 
@@ -29,7 +29,7 @@ from unsay.prompts.catalogue import Texts
 from unsay.results.results import Reply, RollbackResult
 from unsay.state import Command, SentCommand, State, Update
 from unsay.transcript.pending import commands_answered, unanswered_ids, with_waiting
-from unsay.verbs.graph_orders import not_an_order, order_typed
+from unsay.verbs.carry_out import not_an_order, order_typed
 
 
 def answer_command(

@@ -12,9 +12,8 @@ from unsay.context.manifest import tokens_in
 from unsay.context.strategy import is_context_overflow
 from unsay.effects import Steps, off_loop
 from unsay.errors import BudgetExceededError, ModelReplyError
-from unsay.judging.heuristics import ALL_CHECKS, is_plainly_good, prejudge
+from unsay.judging.heuristics import ALL_CHECKS, changed_facts, is_plainly_good, prejudge
 from unsay.judging.scores import read_reply
-from unsay.judging.signals import changed_facts
 from unsay.judging.verdict import (
     JudgeForm,
     blamable,

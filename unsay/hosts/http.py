@@ -20,8 +20,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unsay.errors import InputError
 from unsay.history.threads import forget
-from unsay.hosts.deleted_threads import is_gone
 from unsay.hosts.input import read_messages
+from unsay.hosts.single_writer import is_gone
 from unsay.storage.base import THREADS
 from unsay.storage.items import Kind, freeze_messages, thaw_messages, thread_namespace
 from unsay.turn.runs import KEY as STOPPED_KEY

@@ -33,9 +33,8 @@ from langgraph.pregel._loop import AsyncPregelLoop
 
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ThreadBusyError
-from unsay.storage.base import LOST_ADVICE
+from unsay.storage.base import LOST_ADVICE, follow_or_refuse
 from unsay.storage.leases import LOST, on_loop
-from unsay.storage.state_ids import follow_or_refuse
 from unsay.storage.writer_lock import Hold, leases_of, take_thread
 
 HELD = "unsay_held"

@@ -32,7 +32,7 @@ from unsay.moves.reconcile import Door, logged_messages, prepare_change
 from unsay.orders.parse import changes_nothing, parse_command
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
-from unsay.storage.state_ids import follow_or_refuse
+from unsay.storage.base import follow_or_refuse
 from unsay.transcript.pending import check_blocks
 from unsay.turn.runs import copy_stored
 

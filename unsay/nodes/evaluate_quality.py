@@ -34,7 +34,7 @@ from unsay.transcript.pending import (
 from unsay.transcript.record import add_note
 from unsay.transcript.undo import archive_steps
 from unsay.turn.runs import branch_of_deleted, stopped_questions
-from unsay.verbs.graph_orders import carry_out_input
+from unsay.verbs.carry_out import carry_out_input
 
 # A run's order is carried out once.
 NO_ORDER = Update(order=None, rollback_checkpoint_id=None, start_task=None)

@@ -26,7 +26,7 @@ from unsay.transcript.pending import refused
 from unsay.transcript.record import add_note
 from unsay.turn import delivery
 from unsay.types import Turn
-from unsay.verbs.graph_orders import carry_out_request, request_of
+from unsay.verbs.carry_out import carry_out_request, request_of
 
 
 def rollback(state: State, scope: Scope) -> Steps[Update]:

@@ -11,7 +11,7 @@ from typing import Any, LiteralString, TypeVar
 from langgraph.store.base import Op, PutOp, Result
 
 from unsay.errors import InputError, MissingExtraError, StorageError
-from unsay.storage.base import Database, Purged
+from unsay.storage.base import Database, Purged, follow
 from unsay.storage.leases import Lease, Leases, thread_of_item
 from unsay.storage.postgres_schema import (
     GREATEST_ID,
@@ -31,7 +31,6 @@ from unsay.storage.postgres_schema import (
     unreadable,
 )
 from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop, off_loop_method
-from unsay.storage.state_ids import follow
 from unsay.storage.urls import check_url, masked
 from unsay.storage.writer_lock import set_leases
 

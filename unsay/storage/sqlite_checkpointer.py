@@ -27,9 +27,9 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite import SqliteSaver
 
+from unsay.storage.base import follow
 from unsay.storage.items import Memo, add_checksum, damaged, reading, strip_checksum, unstorable
 from unsay.storage.leases import Leases
-from unsay.storage.state_ids import follow
 from unsay.storage.writer_lock import set_leases
 
 COMPRESSED = "+z"
