@@ -114,7 +114,7 @@ def test_every_command_is_available_somewhere() -> None:
     assert {command.name for command in SLASH_COMMANDS} == {
         command.name for command in COMMANDS if command.chat_ja
     }
-    assert {command.name for command in COMMANDS} >= PARAMETERS.keys()
+    assert {command.name for command in COMMANDS} >= PARAMETERS["commands"].keys()
 
 
 def test_version(run: Run) -> None:

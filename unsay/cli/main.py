@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from unsay.cli.options import NAMED, PARAMETERS, SHARED, THREADLESS, thread_option
+from unsay.cli.options import parameters_of
 from unsay.cli.output import show_loading
 from unsay.orders.orders import COMMANDS
 
@@ -176,23 +176,13 @@ def _keys_kept() -> AbstractContextManager[None]:
     return keyboard.keys_kept() if keyboard.is_rich() else nullcontext()
 
 
-def _parameters(name: str) -> list[click.Parameter]:
-    """Return a command's parameters; a thread is an argument too if there is no other argument."""
-    own = PARAMETERS.get(name, ())
-    arguments = [each for each in own if isinstance(each, click.Argument)]
-    options = [each for each in own if each not in arguments]
-    if name not in THREADLESS:
-        arguments, options = arguments or [NAMED], [thread_option(name), *options]
-    return [*arguments, *options, *SHARED]
-
-
 for _entry in COMMANDS:
     if _entry.module:
         cli.add_command(
             click.Command(
                 _entry.name,
                 callback=partial(_run, _entry.name),
-                params=_parameters(_entry.name),
+                params=parameters_of(_entry.name),
                 help=f"{_entry.summary}\n\n{_entry.details}".rstrip(),
             )
         )
