@@ -1,0 +1,45 @@
+"""The public names with their types; `__init__.py` loads each when it is first used."""
+
+from unsay.context.strategy import Composed as Composed
+from unsay.context.strategy import Null as Null
+from unsay.context.strategy import Strategy as Strategy
+from unsay.context.summarizing import ByTurns as ByTurns
+from unsay.context.summarizing import Summarizing as Summarizing
+from unsay.context.topics import TopicScoped as TopicScoped
+from unsay.context.view import Reminder as Reminder
+from unsay.context.windows import SlidingWindow as SlidingWindow
+from unsay.context.windows import ThreeStage as ThreeStage
+from unsay.conversation.asynchronous import AsyncConversation as AsyncConversation
+from unsay.conversation.asynchronous import AsyncRegistry as AsyncRegistry
+from unsay.conversation.conversation import Conversation as Conversation
+from unsay.conversation.model_calls import Replay as Replay
+from unsay.conversation.model_calls import TurnCalls as TurnCalls
+from unsay.conversation.registry import Registry as Registry
+from unsay.conversation.timeline import Timeline as Timeline
+from unsay.errors import *  # noqa: F403 - every error can be imported from here
+from unsay.errors import UnsayError as UnsayError
+from unsay.events.stream_events import StreamEvent as StreamEvent
+from unsay.graph.builder import build_graph as build_graph
+from unsay.history.runs import Run as Run
+from unsay.history.runs import RunPage as RunPage
+from unsay.history.threads import SessionPage as SessionPage
+from unsay.history.threads import ThreadInfo as ThreadInfo
+from unsay.judging.calibration import metric_judge as metric_judge
+from unsay.judging.verdict import judged_parts as judged_parts
+from unsay.protocols import TopicDetector as TopicDetector
+from unsay.protocols import TopicMemory as TopicMemory
+from unsay.protocols import TopicShift as TopicShift
+from unsay.results.lists import Branch as Branch
+from unsay.results.lists import Diff as Diff
+from unsay.results.results import Checkpoint as Checkpoint
+from unsay.results.results import Event as Event
+from unsay.results.results import Preview as Preview
+from unsay.results.results import Reply as Reply
+from unsay.results.results import RollbackResult as RollbackResult
+from unsay.results.usage import Usage as Usage
+from unsay.settings.settings import Context as Context
+from unsay.settings.settings import Settings as Settings
+from unsay.state import State as State
+from unsay.storage.sqlite import open_database as open_database
+from unsay.tools import reversible as reversible
+from unsay.tools import risky as risky
