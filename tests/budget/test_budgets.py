@@ -54,7 +54,7 @@ def tokens(count: int) -> Amount:
 
 
 def account_with(*calls: tuple[int, AccountKey]) -> UsageAccount:
-    """A book in which calls are booked."""
+    """A usage account in which calls were settled."""
     account = new_usage_account()
     for number, (count, account_key) in enumerate(calls):
         account = settle(account, tokens(count), key=f"call-{number}", place=account_key)
@@ -304,7 +304,7 @@ def test_a_yes_that_nothing_needs_changes_nothing() -> None:
 
 
 def test_old_tasks_agents_and_keys_are_let_go() -> None:
-    """A book does not grow with its session, and the session's sum stays whole."""
+    """A usage account does not grow with its session, and the session's sum stays whole."""
     account = new_usage_account()
     for number in range(200):
         for account_key in (
@@ -515,7 +515,7 @@ def _gauge(gauges: Sequence[Gauge], layer: Layer) -> Gauge:
 def test_a_usage_account_is_json_and_never_changed(
     calls: list[tuple[int, float, AccountKey]], limits: Limits
 ) -> None:
-    """Every function gives a new book and leaves the old one as it was."""
+    """Every function returns a new usage account and leaves the old one as it was."""
     account = new_usage_account()
     for number, (count, _, account_key) in enumerate(calls):
         before = json.dumps(account)

@@ -94,7 +94,7 @@ def _steps(params: Mapping[str, Any]) -> tuple[Step, ...]:
 
 
 def _usage_account(inputs: Mapping[str, Any]) -> UsageAccount:
-    """A book in which the layers have used what the case says."""
+    """A usage account whose layers have used what the case says."""
     account = new_usage_account()
     usage_by_layer = {layer: inputs.get(f"{layer}_used", 0) for layer in LAYERS}
     inner = (

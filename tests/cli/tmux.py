@@ -32,8 +32,8 @@ class Tmux:
         # The server keeps the environment of its start, and sets TERM itself.
         defaults = {
             "LANG": "C.UTF-8",
-            "LANGCHAIN_OPENAI_TCP_KEEPALIVE": "0",
-        }  # else it warns of proxies
+            "LANGCHAIN_OPENAI_TCP_KEEPALIVE": "0",  # else it warns of proxies
+        }
         variables = {**os.environ, **defaults, **(environment or {})}
         self._environment = {k: v for k, v in variables.items() if k != "TMUX"}
         term = (environment or {}).get("TERM", "screen-256color")

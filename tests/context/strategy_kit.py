@@ -45,7 +45,7 @@ class Summarizer:
         return (yield from Call(blocking=reply, awaitable=areply))
 
 
-def transcript_of(shape: str, text: str = "some words of the talk") -> list[AnyMessage]:
+def transcript_of(shape: str, text: str = "some words of the text") -> list[AnyMessage]:
     """Messages by letters: `s` system, `u` user, `a` answer, `c` a call and its result.
 
     >>> [m.id for m in transcript_of("uca")]

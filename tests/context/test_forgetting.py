@@ -57,7 +57,7 @@ SEGMENTS: list[Segment] = [{"topic_id": "A", "start": "q1"}, {"topic_id": "B", "
         pytest.param([entry("message", "a1")], "a1", id="one"),
         pytest.param([entry("message", "result")], "call result", id="a result and its call"),
         pytest.param([entry("span", "q1", "a1")], "q1 a1", id="a span"),
-        pytest.param([entry("message", "gone")], "", id="not on the record"),
+        pytest.param([entry("message", "gone")], "", id="not in the transcript"),
         pytest.param([entry("tool_results", "result")], "", id="results are only cleared"),
         pytest.param([entry("topic", topic="A")], "q1 a1", id="a topic"),
         pytest.param([entry("topic", "cut", topic="B")], "q2 call result a2", id="its end is gone"),

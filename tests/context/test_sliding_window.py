@@ -32,7 +32,7 @@ from unsay.messages.conformance import OPENING_ID
         pytest.param("c", 1, ["m0", "m0-result"], id="no place to cut"),
         pytest.param("ua", 0, [], id="nothing"),
         pytest.param("uau", 0, ["m2"], id="nothing but what is asked"),
-        pytest.param("", 0, [], id="an empty record"),
+        pytest.param("", 0, [], id="an empty transcript"),
     ],
 )
 def test_a_window_shows_the_newest(shape: str, window: int, shown_ids: list[str]) -> None:

@@ -314,7 +314,11 @@ def topical_context(until: int, segments: Sequence[Segment], **options: Any) -> 
         pytest.param(4, [], {}, ["m0", "m1", "m2", "m3"], id="no topics"),
         pytest.param(7, SEGMENTS[:2], {}, ["m0", "m4", "m5", "m6"], id="the topic under way"),
         pytest.param(
-            11, SEGMENTS, {}, ["m0", "m1", "m2", "m3", "m8", "m9", "m10"], id="the talk returned"
+            11,
+            SEGMENTS,
+            {},
+            ["m0", "m1", "m2", "m3", "m8", "m9", "m10"],
+            id="the conversation returned",
         ),
         pytest.param(
             7, SEGMENTS[:2], {"pins": frozenset({"m2"})}, ["m0", "m2", "m4", "m5", "m6"], id="a pin"

@@ -72,7 +72,7 @@ def test_a_summarizer_reads_what_was_said_and_what_tools_found() -> None:
 
 
 def test_a_summarizer_is_asked_in_the_conversations_language() -> None:
-    """Japanese talks get Japanese summaries, unless a strategy brings its own words."""
+    """Japanese conversations get Japanese summaries, unless a strategy brings its own words."""
     ja = Texts("ja")
     prompt = request(FOUND[:1], earlier=(), texts=ja, how=HOW)
     own_prompt = request(

@@ -45,7 +45,7 @@ def topical_transcript(*topics: str) -> tuple[list[AnyMessage], list[Segment], l
 def test_each_summary_stands_where_its_topic_was_left(
     topics: str, head: tuple[str, ...], before: dict[str, tuple[str, ...]]
 ) -> None:
-    """What was left before the topic began is at the head, the rest where the talk returned."""
+    """What was left before the topic began is at the head, the rest where the conversation returned."""
     messages, segments, topic_states = topical_transcript(*topics)
     assert SummaryPlacement(head=head, before=before) == place_summaries(
         messages, segments, topic_states, {topics[-1]}

@@ -151,7 +151,7 @@ def summary_section(*summaries: str) -> str:
             [],
             [],
             View(messages=(SystemMessage("Be brief.\n\nBe kind."), *KYOTO, AGAIN), left_out=0),
-            id="the record's own instructions come first, together",
+            id="the transcript's own instructions come first, together",
         ),
         pytest.param(
             [*KYOTO, SystemMessage("Be kind.", id="s"), *BREAD],

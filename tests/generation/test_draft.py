@@ -105,7 +105,7 @@ def test_a_model_cannot_write_our_notes(kind: type[AIMessage]) -> None:
         pytest.param(["x", "y"], ["x", "y"], id="free"),
         pytest.param([None, "y"], ["try-0", "y"], id="none"),
         pytest.param(["", "y"], ["try-0", "y"], id="empty"),
-        pytest.param(["taken", "y"], ["try-0", "y"], id="on the record"),
+        pytest.param(["taken", "y"], ["try-0", "y"], id="in the transcript"),
         pytest.param(["x", "x"], ["x", "try-1"], id="twice"),
         pytest.param([], [], id="no messages"),
     ],

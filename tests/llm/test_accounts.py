@@ -1,4 +1,4 @@
-"""A book that several callers share."""
+"""A usage account that several callers share."""
 
 import asyncio
 import threading

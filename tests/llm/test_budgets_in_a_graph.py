@@ -303,7 +303,7 @@ def test_steps_that_fail_hold_nothing(run: Run) -> None:
 
 
 def test_threads_of_one_graph_share_no_usage_account() -> None:
-    """Nor does any book stay open when no call is under way."""
+    """Nor does any hold remain when no call is under way."""
     bench = Bench()
     graph = bench.graph()
     for thread in ("a", "b"):
