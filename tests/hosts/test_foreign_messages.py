@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import (
@@ -165,6 +165,7 @@ numbers = count()
 @pytest.mark.full
 @pytest.mark.parametrize("door", ["input", "update", "add", "another graph"])
 @given(value=GIVEN)
+@example(value=[message(HumanMessage, "words", {"id": [5]})])
 def test_a_thread_stays_usable(door: str, value: list[Any]) -> None:
     """What no provider knows is refused, and nothing is stored, or it is read and the thread goes on."""
     database = open_database(":memory:")

@@ -85,12 +85,22 @@ PLAIN = frozenset({HumanMessage, AIMessage, SystemMessage, ToolMessage})
 
 
 def is_plain(message: Any) -> bool:
-    """Return whether readers can use a message as it is; blocks of its content are not checked."""
+    """Return whether readers can use a message as it is; of a block only the text is checked."""
     return (
         type(message) in PLAIN
-        and isinstance(message.content, str | list)
+        and isinstance(message.id, str | None)
+        and isinstance(message.name, str | None)
+        and (isinstance(message.content, str) or _has_blocks(message.content))
         and isinstance(message.additional_kwargs, dict)
         and isinstance(message.response_metadata, dict)
+    )
+
+
+def _has_blocks(content: Any) -> bool:
+    return isinstance(content, list) and all(
+        isinstance(block, str)
+        or (isinstance(block, dict) and isinstance(block.get("text", ""), str))
+        for block in content
     )
 
 
@@ -114,6 +124,9 @@ def plain(message: BaseMessage) -> Any:
         kind, attributes = HumanMessage, {**attributes, "name": DOCUMENT}
     if not isinstance(attributes["content"], str | list):
         attributes["content"] = "" if attributes["content"] is None else str(attributes["content"])
+    for name in ("id", "name"):
+        if not isinstance(attributes.get(name), str):
+            attributes[name] = None
     fields = kind.model_fields.keys() & attributes.keys() - {"type"}
     new_message = kind(
         **{name: attributes[name] for name in fields if attributes[name] is not None}
