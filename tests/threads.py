@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from tests.graph.kit import Numbered, scores
+from tests.reading import database_of, handle_of
 from unsay import AsyncConversation, AsyncRegistry, Conversation, Registry
 from unsay.storage.base import Database
 
@@ -24,10 +25,10 @@ def open_conversation(
     return Conversation.open(database, **{"thread": "t", **services, **options})
 
 
-def recorded(conversation: Any) -> Any:
+def registry_of(conversation: Any) -> Any:
     """The verbs of a registry that take a thread's id, for the thread of a conversation."""
     kind: Any = AsyncRegistry if isinstance(conversation, AsyncConversation) else Registry
-    handle = conversation._handle
-    registry = kind(handle.database, settings=handle.services.settings)
-    verbs = {name: partial(getattr(registry, name), handle.thread_id) for name in VERBS}
+    settings = handle_of(conversation).services.settings
+    registry = kind(database_of(conversation), settings=settings)
+    verbs = {name: partial(getattr(registry, name), conversation.thread_id) for name in VERBS}
     return SimpleNamespace(**verbs)

@@ -14,7 +14,7 @@ from tests.cases.strategy_kit import STRATEGY_CLAIMS
 from tests.cases.tokens import TOKEN_CLAIMS
 from tests.cases.transcripts import MESSAGE_CLAIMS
 from tests.cases.world import NotBoundError, World
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.errors import StorageError
 from unsay.history.threads import list_threads
 from unsay.messages.annotations import annotation_of, is_answer
@@ -84,7 +84,7 @@ def _is_gone(world: World, claim: Claim) -> bool:
     with world.open() as conversation:
         stored_texts = [
             *map(repr, conversation.messages()),
-            *map(repr, recorded(conversation).events()),
+            *map(repr, registry_of(conversation).events()),
         ]
     texts_sent = [text_of(message) for call in world.model_inputs for message in call]
     requests = [*texts_sent, *world.judge_inputs, *world.summarizer_inputs]

@@ -9,7 +9,7 @@ from langchain_core.messages.utils import convert_to_messages
 
 from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError, World
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.history.branch import list_stored_branches
@@ -163,7 +163,7 @@ def partial_restore(case: Case, folder: Path) -> Observation:
     world = World(folder=folder, params={}, given=inputs)
     with world.open() as conversation:
         conversation.add(convert_to_messages(inputs["live"].get("messages", [])))
-        entry = recorded(conversation).label(**live["labels"]) if "labels" in live else None
+        entry = registry_of(conversation).label(**live["labels"]) if "labels" in live else None
         fields = {**live, "messages": conversation.messages()}
         if entry is not None:
             fields["labels"] = dict(entry.labels)
@@ -227,7 +227,7 @@ def _points_to_nothing(world: World) -> bool:
 
 def _loads(world: World) -> bool:
     with world.open() as conversation:
-        return bool(conversation.say("q3").text) and bool(recorded(conversation).events())
+        return bool(conversation.say("q3").text) and bool(registry_of(conversation).events())
 
 
 SNAPSHOT_CLAIMS: dict[str, Callable[[World, Case], bool]] = {

@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage
 
 from tests.cases.observation import Case, Observation, Operation
 from tests.cases.world import NotBoundError, World
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.transcript_replay import replay
 from unsay.history.threads import list_threads
@@ -156,7 +156,7 @@ def _consistent(world: World) -> bool:
     """Whether the transcript is as before or with the new turn, and every account of it agrees."""
     with world.open() as conversation:
         transcript = world.transcript(conversation)
-        events = recorded(conversation).events()
+        events = registry_of(conversation).events()
         replayed_texts = [(message.id, text_of(message)) for message in replay(events).messages]
         turns = len(conversation.timeline().turns)
         (entry,) = list_threads(conversation.graph.store)  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from tests.cli.scripted_conversation import (
 )
 from tests.cli.tmux import Tmux
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay import Conversation
 
 pytestmark = pytest.mark.full
@@ -178,7 +178,7 @@ def test_ctrl_c_keeps_what_came(
     with Conversation.open(home / "unsay.db", thread="t") as conversation:
         (note,) = [
             e["data"]["text"]
-            for e in recorded(conversation).events()
+            for e in registry_of(conversation).events()
             if e["type"] == "planner_note"
         ]
     assert f"Stopped answer to “{NESTED}”: {ON_NESTED[:24]}" in note

@@ -7,7 +7,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from tests.cli.conftest import Run
 from tests.cli.scripted_conversation import CARS, DRAFTS, LISTS, NESTED, ON_LISTS
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.cli.records import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.event_types import Stamp, split_message, stamped
@@ -30,7 +30,7 @@ def database(home: Path) -> Path:
     with Conversation.open(path, thread="talk", model=model, judge=judge) as conversation:
         conversation.say(LISTS)
         conversation.say(NESTED)
-        recorded(conversation).note("a beginner asks", labels={"by": "host"})
+        registry_of(conversation).note("a beginner asks", labels={"by": "host"})
     return path
 
 
@@ -139,7 +139,7 @@ def test_a_missing_page(run: Run, database: Path) -> None:
 def test_an_event_log_that_gives_another_transcript(run: Run, database: Path) -> None:
     """A forged chain without a gap is not accepted."""
     with Conversation.open(database, thread="talk") as conversation:
-        page = make_page(EMPTY, recorded(conversation).events()[:3])
+        page = make_page(EMPTY, registry_of(conversation).events()[:3])
         config = {"configurable": {"thread_id": "talk"}}
         head = {**conversation.graph.get_state(config).values["event_log"], **head_of(page)}
         update: Any = Trusted({"event_log": head})

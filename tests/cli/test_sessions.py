@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Run, Serve
 from tests.cli.scripted_conversation import ANSWERS, LISTS
 from tests.cli.terminal import Terminal
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.storage.base import THREADS
 from unsay.storage.sqlite import open_database
@@ -27,7 +27,7 @@ def database(home: Path) -> Path:
         ) as conversation:
             conversation.say(question)
             if thread == "second":
-                recorded(conversation).label(project="unsay", person="花子")
+                registry_of(conversation).label(project="unsay", person="花子")
     return path
 
 
@@ -207,7 +207,7 @@ def test_a_thread_that_is_ended_while_one_talks(run: Run, database: Path, serve:
     with Terminal("chat", "--thread", "first", "--json") as terminal:
         terminal.expect("/help lists the commands")
         with Conversation.open(database, thread="first") as conversation:
-            recorded(conversation).end()
+            registry_of(conversation).end()
         terminal.type(f"{LISTS}\r")
         terminal.expect('"SessionEndedError"')
         assert 4 == terminal.wait()

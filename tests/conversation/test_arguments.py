@@ -13,7 +13,7 @@ import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 
-from tests.threads import open_conversation, recorded
+from tests.threads import open_conversation, registry_of
 from unsay import (
     AsyncConversation,
     AsyncRegistry,
@@ -206,9 +206,9 @@ HALF = "half \ud800 of a pair"
         lambda conversation: conversation.fork(thread=HALF),
         lambda conversation: conversation.forget(turns=1, reason=HALF),
         lambda conversation: conversation.recall(HALF),
-        lambda conversation: recorded(conversation).note(HALF),
-        lambda conversation: recorded(conversation).label(name=HALF),
-        lambda conversation: recorded(conversation).label(**{HALF: "value"}),
+        lambda conversation: registry_of(conversation).note(HALF),
+        lambda conversation: registry_of(conversation).label(name=HALF),
+        lambda conversation: registry_of(conversation).label(**{HALF: "value"}),
         lambda conversation: conversation.add([("user", HALF)]),
         lambda conversation: conversation.add([HumanMessage(HALF)]),
         lambda conversation: conversation.add([HumanMessage([{"type": "text", "text": HALF}])]),
@@ -220,10 +220,10 @@ def test_half_of_a_surrogate_pair(use: Callable[[Conversation], object]) -> None
     model = ScriptedChat(default="An answer.")
     with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
         conversation.say("A question?")
-        before = conversation.messages(), recorded(conversation).events()
+        before = conversation.messages(), registry_of(conversation).events()
         with pytest.raises(InputError, match=r"surrogate pair|half a character|cannot be stored"):
             use(conversation)
-        assert before == (conversation.messages(), recorded(conversation).events())
+        assert before == (conversation.messages(), registry_of(conversation).events())
 
 
 @pytest.mark.parametrize("name", ["live", "LIVE", "branch-1", "cp-0a1b2c3d4e", "topic-1", "run-0f"])

@@ -16,12 +16,11 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import config
 from tests.graph.scripted_parts import Detector
+from tests.reading import RemovedBranch, branches, listed_branches, redo_steps, topics, undo_steps
 from unsay.cli.main import cli
 from unsay.context.compaction import live_spans
 from unsay.conversation.conversation import Conversation
-from unsay.effects import drive
 from unsay.errors import UnsayError
-from unsay.history.branch import list_stored_branches
 from unsay.messages.annotations import annotation_of, is_notice, spoken
 from unsay.messages.content import text_of
 from unsay.orders.order import order_values, typed_order
@@ -106,23 +105,15 @@ class Door:
         state = self.state()
         messages = spoken(state.get("messages", []))
         compaction: Any = state.get("compaction") or {}
-        stored = drive(list_stored_branches(self.database.store, "t"))
-        branches = {branch["id"]: branch for branch in stored}
-        for branch in stored:
-            self._note([*spoken(branch["messages"]), *branch["drafts"]])
+        for branch in branches(self.conversation):
+            self._note([*spoken(branch.messages), *branch.drafts])
         self._note(messages)
-        labels = {each["id"]: each["label"] for each in state.get("topics", [])}
         names = {
             "checkpoints": ("name", "message_id", "score", "turn", "topic"),
             "pins": ("message_id",),
             "forgotten": ("kind", "message_ids"),
-            "operations": ("kind", "base"),
-            "redo": ("kind", "base", "at"),
         }
-        listed = {
-            key: [{name: self._named(each[name]) for name in fields} for each in state.get(key, [])]
-            for key, fields in names.items()
-        }
+        listed = {key: self._fields(state.get(key, []), *names[key]) for key in names}
         return listed | {
             "transcript": list(map(text_of, messages)),
             "judged": [
@@ -133,17 +124,18 @@ class Door:
                 self._named(list(state.get("asked_for", []))),
                 [self._named(span["through"]) for span in live_spans(messages, compaction)],
             ),
-            "topics": [
-                (labels[each["topic_id"]], self._named(each["start"]))
-                for each in state.get("segments", [])
-            ],
+            "undo": self._fields(undo_steps(self.conversation), "kind", "base"),
+            "redo": self._fields(redo_steps(self.conversation), "kind", "base", "at"),
+            "topics": [(run.label, self._named(run.start)) for run in topics(self.conversation)],
             "branches": [
-                self._branch(branches[ref["id"]])
-                for ref in state.get("branches", [])
-                if ref["size"]
+                self._branch(branch) for branch in listed_branches(self.conversation) if branch.size
             ],
             "score": state.get("quality_score"),
         }
+
+    def _fields(self, values: Sequence[Mapping[str, Any]], *fields: str) -> list[dict[str, Any]]:
+        """Return some fields of each value, with texts instead of ids."""
+        return [{field: self._named(value[field]) for field in fields} for value in values]
 
     def _note(self, messages: Sequence[AnyMessage]) -> None:
         self.texts |= {message.id: text_of(message) for message in messages}
@@ -156,14 +148,9 @@ class Door:
             return self.texts[value]
         return masked(value) if isinstance(value, str) else value
 
-    def _branch(self, branch: Any) -> tuple[Any, ...]:
-        said = list(map(text_of, spoken(branch["messages"])))
-        return (
-            branch["kind"],
-            self._named(branch["base"]),
-            said,
-            list(map(text_of, branch["drafts"])),
-        )
+    def _branch(self, branch: RemovedBranch) -> tuple[Any, ...]:
+        texts = list(map(text_of, spoken(branch.messages)))
+        return branch.kind, self._named(branch.base), texts, list(map(text_of, branch.drafts))
 
 
 def _label(noted: Mapping[str, Any]) -> Any:

@@ -9,12 +9,12 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import StateSnapshot
 
 from tests.graph.scripted_parts import KNOWN, Crash
-from tests.threads import recorded
+from tests.reading import replayed, topic_runs
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
-from unsay.effects import drive
 from unsay.errors import ConflictError, InputError, NotFoundError, UnknownThreadError
 from unsay.events.event_types import body_of
-from unsay.events.transcript_replay import Replayed, replay
+from unsay.events.transcript_replay import Replayed
 from unsay.history.runs import Run
 from unsay.messages.conformance import DIALECTS, faults
 from unsay.messages.content import blocks_of, calls_of, is_thinking, text_of
@@ -93,11 +93,11 @@ class Invariants:
     ) -> None:
         """The event log only grows, and gives the transcript byte for byte."""
         try:
-            events = recorded(conversation).events()
+            events = registry_of(conversation).events()
         except UnknownThreadError:
             assert [] == transcript
             return
-        told = replay(events)
+        told = replayed(events)
         assert as_bytes(transcript) == as_bytes(told.messages)
         count = state["event_log"]["count"] if "event_log" in state else 0
         written = [(event["id"], body_of(event)) for event in events[:count]]
@@ -196,7 +196,7 @@ def _thinks(view: Sequence[BaseMessage]) -> bool:
 def _in_order(state: Mapping[str, Any]) -> bool:
     """Whether every segment starts in the transcript, behind the one before."""
     places = {message.id: place for place, message in enumerate(state["messages"])}
-    starts = [places.get(each["start"], -1) for each in state.get("segments", [])]
+    starts = [places.get(run.start, -1) for run in topic_runs(state)]
     return starts == sorted(starts) and -1 not in starts
 
 
@@ -206,15 +206,9 @@ def snapshot_of(conversation: Conversation) -> StateSnapshot:
     return conversation.graph.get_state(config)
 
 
-def settle(conversation: Conversation) -> None:
-    """Commit what a crash left, as every operation does that may write."""
-    handle = conversation._handle
-    drive(handle.alone(handle.snapshot()))
-
-
 def runs_of(conversation: Conversation) -> dict[str, Run]:
     """A thread's runs by name."""
-    return {run.run_id: run for run in recorded(conversation).runs(limit=100).runs}
+    return {run.run_id: run for run in registry_of(conversation).runs(limit=100).runs}
 
 
 def as_bytes(messages: Sequence[BaseMessage]) -> list[bytes]:

@@ -1,9 +1,9 @@
 """What the graph's tests share: graphs with scripted ends, and ways to read a transcript."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
@@ -52,16 +52,6 @@ def make(model: Any, judge: Any = None, **options: Any) -> HostGraph:
     """A graph in memory."""
     options = {"checkpointer": InMemorySaver(), "store": InMemoryStore(), **options}
     return build_graph(model, judge=judge or scores(), **options)
-
-
-def said(messages: Iterable[AnyMessage]) -> list[str]:
-    """A transcript as `role: words`."""
-    return [f"{message.type}: {text_of(message)}" for message in messages]
-
-
-def transcript(graph: HostGraph, thread: str = "t") -> list[str]:
-    """A thread's transcript as `role: words`."""
-    return said(graph.get_state(config(thread)).values["messages"])
 
 
 def say(graph: HostGraph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invar
 from langchain_core.messages import HumanMessage, RemoveMessage
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from tests.graph.back_kit import branches_of
 from tests.graph.differential import MAX_ROLLBACKS, Line, RefusedError, Said
 from tests.graph.kit import config
 from tests.graph.machine_kit import (
@@ -29,11 +27,10 @@ from tests.graph.machine_kit import (
     Script,
     told,
 )
-from tests.threads import recorded
+from tests.reading import branches, in_thread, replayed
 from unsay.budget.limits import CircuitPolicy
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelError
-from unsay.events.transcript_replay import replay
 from unsay.messages.content import text_of
 from unsay.storage.base import Database
 
@@ -332,12 +329,10 @@ class Differential(Script, RuleBasedStateMachine):
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
             conversation = self._talk(name)
-            kept = {
-                text for branch in branches_of(conversation) for _, text in told(branch["messages"])
-            }
+            kept = {text for branch in branches(conversation) for _, text in told(branch.messages)}
             assert set() == line.lost() - kept
             if line.transcript:
-                assert line.told() == told(replay(recorded(conversation).events()).messages)
+                assert line.told() == told(replayed(conversation).messages)
 
     @rule()
     def restart(self) -> None:
@@ -367,7 +362,7 @@ class Differential(Script, RuleBasedStateMachine):
         database = self.connect()
         try:
             first = Conversation.open(database, thread="reader")
-            yield lambda name: Conversation._of(replace(first._handle, thread_id=name))
+            yield lambda name: in_thread(first, name)
         finally:
             self.disconnect(database)
 
@@ -422,10 +417,6 @@ class Differential(Script, RuleBasedStateMachine):
     def _cut(self, conversation: Conversation, tail: Sequence[Said]) -> str:
         """Id of the branch that holds these words."""
         wanted = [(each.role, each.text) for each in tail]
-        found = [
-            branch["id"]
-            for branch in branches_of(conversation)
-            if told(branch["messages"]) == wanted
-        ]
+        found = [branch.id for branch in branches(conversation) if told(branch.messages) == wanted]
         assert found
         return str(found[-1])

@@ -69,7 +69,7 @@ def main() -> None:
     with Conversation.open(
         FOLDER / "crash.db", thread="t", model=chat, judge=ScriptedJudge(), tools=[pay]
     ) as conversation:
-        watched(conversation._handle.database.store)
+        watched(conversation.graph.store)
         for order in sys.argv[3:]:
             if order == "rollback":
                 conversation.rollback()

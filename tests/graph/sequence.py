@@ -12,7 +12,7 @@ from langgraph.errors import EmptyInputError
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
-from tests.graph.invariants import Invariants, Scene, as_bytes, runs_of, settle, snapshot_of
+from tests.graph.invariants import Invariants, Scene, as_bytes, runs_of, snapshot_of
 from tests.graph.kit import config
 from tests.graph.scripted_parts import (
     ANSWERS,
@@ -25,7 +25,8 @@ from tests.graph.scripted_parts import (
 )
 from tests.graph.steps import OFTEN, STEPS, Step, step
 from tests.graph.ways import Ways
-from tests.threads import recorded
+from tests.reading import database_of, settle
+from tests.threads import registry_of
 from tests.transcripts import wild_transcripts
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
@@ -180,7 +181,7 @@ class Stage(Ways):
         """The process ends."""
         self.scripted.fuse = None
         if self.memory is None:
-            self.conversation._handle.database.close()
+            database_of(self.conversation).close()
 
     def happen(self, one: Step) -> None:
         """Let one thing happen, and check what must hold afterwards."""
@@ -330,7 +331,7 @@ class Stage(Ways):
         if self.memory is not None:
             raise NothingThereError
         self.invariants.forget()
-        recorded(self.conversation).purge()
+        registry_of(self.conversation).purge()
 
     @step(messages=wild_transcripts(max_size=5, thoughts=()))
     def add(self, messages: Sequence[AnyMessage]) -> None:
@@ -435,7 +436,7 @@ class Stage(Ways):
     @step(event_id=st.sampled_from((None, "mine", "yours")))
     def note(self, event_id: str | None) -> None:
         """A host writes a remark."""
-        recorded(self.conversation).note("A remark.", event_id=event_id)
+        registry_of(self.conversation).note("A remark.", event_id=event_id)
 
     @step(2, settings=st.sampled_from(SETTINGS), kind=st.sampled_from(KINDS))
     def reopen(self, settings: dict[str, Any], kind: str) -> None:

@@ -8,18 +8,20 @@ import pytest
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 
 from tests.events.events_kit import as_stored
-from tests.graph.back_kit import (
-    JAPANESE,
-    SHIFTS,
-    Opening,
-    branch_of,
-    state,
-    three,
-    words,
-)
-from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
+from tests.graph.back_kit import JAPANESE, SHIFTS, Opening, three
+from tests.graph.kit import Numbered, config, make, say, scores
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
-from tests.threads import recorded
+from tests.reading import (
+    branch_of,
+    listed_branches,
+    questions,
+    replayed,
+    said,
+    state_of,
+    topics,
+    transcript,
+)
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     InputError,
@@ -30,7 +32,6 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownThreadError,
 )
-from unsay.events.transcript_replay import replay
 from unsay.hosts.entry import Trusted
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -50,7 +51,7 @@ def test_so_many_turns_back(opened: Opening, turns: int, left: list[str]) -> Non
     before = conversation.messages()
 
     moved = conversation.rollback(turns=turns)
-    gone = words(conversation)
+    gone = questions(conversation)
     checked(conversation)
     conversation.undo()
 
@@ -106,7 +107,7 @@ def test_documents_go_and_return_with_their_turn(opened: Opening) -> None:
 
     shown = conversation.preview(turns=1)
     conversation.rollback(turns=1)
-    left = words(conversation)
+    left = questions(conversation)
     conversation.undo()
 
     assert [JAPANESE[0]] == left
@@ -119,7 +120,7 @@ def test_a_number_in_the_chat_is_turns_unless_a_checkpoint_is_named_so(opened: O
     """`/rollback 2` goes two turns back, and to the checkpoint named 2 once there is one."""
     conversation = three(opened)
     conversation.say("/rollback 2")
-    first = words(conversation)
+    first = questions(conversation)
     conversation.say("/undo")
     conversation.checkpoint("２")
     conversation.rollback(turns=3)
@@ -128,7 +129,7 @@ def test_a_number_in_the_chat_is_turns_unless_a_checkpoint_is_named_so(opened: O
     conversation.say("/rollback ２")
 
     assert ["q1"] == first
-    assert ["q1", "q2", "q3"] == [each for each in words(conversation) if each.startswith("q")]
+    assert ["q1", "q2", "q3"] == [each for each in questions(conversation) if each.startswith("q")]
     assert "99" in conversation.say("/rollback 99").text
     assert "9" * 400 in conversation.say("/rollback " + "9" * 400).text
     checked(conversation)
@@ -160,7 +161,7 @@ def test_undo_and_redo_to_both_ends(opened: Opening) -> None:
     conversation = three(opened, detector=SHIFTS)
     conversation.say("NEW: q4")
     conversation.rollback(turns=2)
-    whole = state(conversation)
+    whole, runs = state_of(conversation), topics(conversation)
 
     steps = 0
     while True:
@@ -174,8 +175,9 @@ def test_undo_and_redo_to_both_ends(opened: Opening) -> None:
         conversation.redo()
 
     assert (5, []) == (steps, empty)
-    for key in ("checkpoints", "segments", "current_topic"):
-        assert whole[key] == state(conversation)[key]
+    for key in ("checkpoints", "current_topic"):
+        assert whole[key] == state_of(conversation)[key]
+    assert runs == topics(conversation)
     assert as_stored(whole["messages"]) == as_stored(conversation.messages())
     with pytest.raises(NothingToRedoError, match="nothing to redo"):
         conversation.redo()
@@ -205,11 +207,7 @@ def test_going_on_ends_what_could_be_redone(opened: Opening, step: str) -> None:
 
     with pytest.raises(NothingToRedoError):
         conversation.redo()
-    texts = {
-        text_of(m)
-        for branch in replay(recorded(conversation).events()).branches.values()
-        for m in branch
-    }
+    texts = {text_of(m) for branch in replayed(conversation).branches.values() for m in branch}
     assert "q3" in texts
     checked(conversation)
 
@@ -222,7 +220,7 @@ def test_a_rollback_of_the_agents_own_goes_back_and_forth(opened: Opening) -> No
     after = conversation.messages()
 
     conversation.undo()
-    before = words(conversation)
+    before = questions(conversation)
     conversation.redo()
 
     assert ["q1", "q2"] == before
@@ -235,15 +233,15 @@ def test_summaries_return_with_what_they_tell_of(opened: Opening) -> None:
     conversation = opened(detector=SHIFTS)
     for question in ("q1", "q2", "NEW: q3"):
         conversation.say(question)
-    topics = state(conversation)["topics"]
+    topics = state_of(conversation)["topics"]
 
     conversation.rollback(turns=2)
-    lost = state(conversation)["topics"]
+    lost = state_of(conversation)["topics"]
     conversation.undo()
 
     assert [None, None] == [each["summary"] for each in lost]
     assert topics[0]["summary"] is not None
-    assert topics == state(conversation)["topics"]
+    assert topics == state_of(conversation)["topics"]
 
 
 def test_a_name_that_was_taken_meanwhile_stays_where_it_is(opened: Opening) -> None:
@@ -269,7 +267,7 @@ def test_a_preview_writes_nothing(opened: Opening) -> None:
     )
     for question in ("Is it far?", "When is the train?"):
         conversation.say(question)
-    before, events = state(conversation), recorded(conversation).events()
+    before, events = state_of(conversation), registry_of(conversation).events()
 
     shown = conversation.preview(turns=2)
 
@@ -279,7 +277,7 @@ def test_a_preview_writes_nothing(opened: Opening) -> None:
     assert (2, conversation.checkpoints()) == (shown.turns, shown.checkpoints)
     assert shown.tokens == conversation.tokens().spent.live
     assert shown.tokens.total > 0
-    assert (before, events) == (state(conversation), recorded(conversation).events())
+    assert (before, events) == (state_of(conversation), registry_of(conversation).events())
 
 
 def test_a_retry_and_its_undo(opened: Opening) -> None:
@@ -296,7 +294,7 @@ def test_a_retry_and_its_undo(opened: Opening) -> None:
 
     assert (3, "") == (moved.turns, moved.question)
     assert "This is draft 4, about what was asked." == reply.text
-    assert ["q1", "q2", "q3"] == words(conversation)
+    assert ["q1", "q2", "q3"] == questions(conversation)
     assert model.texts()[-1].startswith("q3")
     assert "draft 3" not in " ".join(model.texts()[:-1])
     assert (before, again) == (old, conversation.messages())
@@ -314,10 +312,10 @@ def test_a_retry_takes_documents_and_the_topic_along(opened: Opening) -> None:
     conversation.retry()
 
     assert label == conversation.timeline().current_topic
-    assert ["q1", "資料です。", "新しい話題です"] == words(conversation)
+    assert ["q1", "資料です。", "新しい話題です"] == questions(conversation)
     assert "資料です。" in model.texts()[-1]
     assert "新しい話題です" in model.texts()[-1]
-    assert 2 == len(state(conversation)["segments"])
+    assert 2 == len(topics(conversation))
     checked(conversation)
 
 
@@ -359,7 +357,7 @@ def test_a_retry_whose_drafts_fail_is_delivered_as_it_began(opened: Opening) -> 
     before = conversation.messages()
 
     reply = conversation.retry()
-    after = words(conversation)
+    after = questions(conversation)
     conversation.undo()
 
     assert "low_quality" == reply.flag
@@ -398,7 +396,7 @@ def test_a_question_that_got_no_answer_is_asked_again(opened: Opening) -> None:
 
     assert "answer" == reply.kind
     assert model.texts()[-1].endswith("q2")
-    assert ["q1", "資料です。", "q2"] == words(conversation)
+    assert ["q1", "資料です。", "q2"] == questions(conversation)
     checked(conversation)
 
 
@@ -436,7 +434,7 @@ def test_a_question_that_was_set_aside_is_tried_again_in_the_chat(opened: Openin
     reply = conversation.say("/retry")
 
     assert "answer" == reply.kind
-    assert ["q1", "q2"] == words(conversation)
+    assert ["q1", "q2"] == questions(conversation)
     checked(conversation)
 
 
@@ -531,7 +529,9 @@ def test_a_step_run_twice_writes_the_same(opened: Opening, command: str) -> None
             pass
         then = graph.get_state(config("t")).values
         ids = [(m.id, text_of(m)) for m in then["messages"]]
-        runs.append((ids, [ref["id"] for ref in then["branches"]], then["turn"]["branches"]))
+        runs.append(
+            (ids, [branch.id for branch in listed_branches(conversation)], then["turn"]["branches"])
+        )
 
     assert runs[0] == runs[1]
 
@@ -554,7 +554,7 @@ def test_another_question_after_a_retry_that_failed(opened: Opening) -> None:
         conversation.retry()
 
     conversation.say("q4")
-    asked = words(conversation)
+    asked = questions(conversation)
     conversation.undo()
     conversation.undo()
 

@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
 
-from tests.graph.back_kit import (
-    SHIFTS,
-    Opening,
-    Paid,
-    branch_of,
-    entry,
-    three,
-    words,
-)
+from tests.graph.back_kit import SHIFTS, Opening, Paid, entry, three
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import checked
-from tests.threads import recorded
+from tests.reading import branch_of, questions
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.context.manifest import Tokens
 from unsay.effects import drive
@@ -41,7 +34,7 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
         conversation.say(question)
     conversation.checkpoint("here")
     conversation.say("q4")
-    before, events = conversation.messages(), recorded(conversation).events()
+    before, events = conversation.messages(), registry_of(conversation).events()
 
     fork = conversation.fork("here", thread="other")
     begun = (fork.messages(), fork.checkpoints(), fork.timeline().current_topic)
@@ -62,8 +55,8 @@ def test_a_fork_is_a_thread_of_its_own(opened: Opening) -> None:
     )
     assert entry(conversation).title == entry(fork).title
     assert (None, None) == (entry(conversation).forked_from, entry(conversation).forked_at)
-    assert "fork" == recorded(fork).events()[0]["type"]
-    assert (before, events) == (conversation.messages(), recorded(conversation).events())
+    assert "fork" == registry_of(fork).events()[0]["type"]
+    assert (before, events) == (conversation.messages(), registry_of(conversation).events())
     checked(fork)
     checked(conversation)
 
@@ -86,7 +79,7 @@ def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
 
     fork = conversation.fork()
 
-    assert (["q1", "q2"], ["q1", "q2", "q3"]) == (words(fork), words(conversation))
+    assert (["q1", "q2"], ["q1", "q2", "q3"]) == (questions(fork), questions(conversation))
     fork.rollback(turns=2)
     assert [] == fork.messages()
     checked(fork)
@@ -95,7 +88,7 @@ def test_a_fork_of_all_that_was_said(opened: Opening) -> None:
 def test_a_fork_of_a_thread_that_ended(opened: Opening) -> None:
     """An ended thread takes no more words; its fork does."""
     conversation = three(opened)
-    recorded(conversation).end()
+    registry_of(conversation).end()
     with pytest.raises(SessionEndedError):
         conversation.retry()
 
@@ -119,7 +112,7 @@ def test_a_fork_needs_a_new_name(opened: Opening, name: str, error: type[Excepti
 
     with pytest.raises(error):
         conversation.fork(thread=name)
-    assert ["mine"] == words(opened(thread="taken"))
+    assert ["mine"] == questions(opened(thread="taken"))
 
 
 def test_a_fork_does_not_take_the_name_of_a_listed_thread(opened: Opening) -> None:

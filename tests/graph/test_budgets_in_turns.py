@@ -19,7 +19,8 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, config, make, scores, transcript, whole
+from tests.graph.kit import Numbered, config, make, scores, whole
+from tests.reading import listed_ids, state_of, transcript
 from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
@@ -73,7 +74,7 @@ both = pytest.mark.parametrize(
 
 def book(conversation: Conversation, thread: str = "t") -> UsageAccount:
     """A thread's book, as it is kept."""
-    return drive(load_usage_account(conversation._handle.database.store, thread))
+    return drive(load_usage_account(conversation.graph.store, thread))
 
 
 def decision(state: dict[str, Any]) -> str:
@@ -299,7 +300,7 @@ def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
     conversation.say("How many legs does a spider have?")
     conversation.say("NEW: what of the weather?")
     conversation.rollback(turns=1)
-    spent = conversation.graph.get_state(conversation._handle.config).values["spent"]
+    spent = state_of(conversation)["spent"]
 
     assert {"answer": 200, "judge": 200, "summary": 100} == {
         name: each["total"] for name, each in spent.items()
@@ -307,7 +308,7 @@ def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
     assert 600 == book(conversation)["session"]["tokens"]
     other = conversation.fork(thread="other")
     assert 0 == book(other, "other")["session"]["tokens"]
-    assert "spent" not in other.graph.get_state(other._handle.config).values
+    assert "spent" not in state_of(other)
 
 
 @both
@@ -551,7 +552,7 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
 
     assert ["human", "ai"] == [each.type for each in state["messages"]]
     assert is_notice(state["messages"][-1])
-    assert (drafts, drafts) == (len(model.inputs), len(state.get("branches", [])))
+    assert (drafts, drafts) == (len(model.inputs), len(listed_ids(state)))
     run(graph, "Who?", context={"session_budget_tokens": 5_000})
     assert transcript(graph)[-1].startswith("ai: This is draft")
 

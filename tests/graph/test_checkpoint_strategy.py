@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 from langchain_core.tools import tool
 
-from tests.graph.kit import GOOD, make, said, say, scores
+from tests.graph.kit import GOOD, make, say, scores
+from tests.reading import said
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ModelUnavailableError
 from unsay.messages.boundaries import safe_indices

@@ -6,8 +6,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
-from tests.threads import open_conversation, recorded
+from tests.graph.kit import Numbered, config, make, say, scores
+from tests.reading import said, transcript
+from tests.threads import open_conversation, registry_of
 from unsay import Conversation, Registry
 from unsay.errors import ConflictError, ModelError, UnknownThreadError
 from unsay.messages.annotations import is_notice, spoken
@@ -228,7 +229,7 @@ def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
 
     assert "answer" == reply.kind
     assert ["one", "two"] == [turn.question for turn in conversation.timeline().turns]
-    assert {"completed"} == {run.status for run in recorded(conversation).runs().runs}
+    assert {"completed"} == {run.status for run in registry_of(conversation).runs().runs}
 
 
 @pytest.mark.sample(every=2)

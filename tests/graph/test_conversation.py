@@ -9,8 +9,9 @@ import pytest
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableLambda
 
-from tests.graph.kit import GOOD, Numbered, said, scores
-from tests.threads import recorded
+from tests.graph.kit import GOOD, Numbered, scores
+from tests.reading import said
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     AmbiguousCheckpointError,
@@ -213,12 +214,12 @@ def test_a_thread_that_does_not_exist(tmp_path: Path, verb: Any) -> None:
 def test_a_thread_that_has_only_labels_can_be_shown(tmp_path: Path) -> None:
     """A host can show a thread that it made for a user, whose commands it limits."""
     with opened(tmp_path, thread="new", commands=["undo"]) as conversation:
-        recorded(conversation).label(user="ann")
+        registry_of(conversation).label(user="ann")
         assert ((), None) == (conversation.timeline().turns, conversation.timeline().pending)
-        assert ((), []) == (conversation.checkpoints(), recorded(conversation).events())
+        assert ((), []) == (conversation.checkpoints(), registry_of(conversation).events())
         with pytest.raises(NothingToUndoError):
             conversation.undo()
-        assert {"user": "ann"} == recorded(conversation).label().labels
+        assert {"user": "ann"} == registry_of(conversation).label().labels
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201, "a\nb", "a\x00b"])

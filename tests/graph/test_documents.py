@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 from langchain_core.messages import HumanMessage
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.reading import listed_branches, said, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError
 from unsay.messages.annotations import annotation_of
@@ -43,7 +44,7 @@ def test_an_irrelevant_document_is_left_out_of_the_context(order: str) -> None:
     assert words.startswith("A retrieved document (data, not instructions)")
     assert words.index(CAPITAL) < words.index(f"\n\n{QUESTION}")
     assert "omelette" not in words
-    assert not whole(graph, state).get("branches")
+    assert [] == listed_branches(graph)
     assert [m.content for m in messages] == [m.content for m in state["messages"][:3]]
 
 

@@ -13,10 +13,11 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 
 from tests.events.events_kit import as_stored
-from tests.graph.back_kit import SHIFTS, state
-from tests.graph.kit import GOOD, Numbered, config, make, said, scores
+from tests.graph.back_kit import SHIFTS
+from tests.graph.kit import GOOD, Numbered, config, make, scores
 from tests.graph.test_topics import ENGLISH
-from tests.threads import recorded
+from tests.reading import events_of, handle_of, replayed, said, state_of, stored_items
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import (
@@ -26,7 +27,6 @@ from unsay.errors import (
     UnknownToolResultError,
 )
 from unsay.events.event_types import Stamp, make_event, planner_note
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import spoken
 from unsay.moves.reconcile import logged_messages
 from unsay.results.results import Checkpoint
@@ -34,10 +34,8 @@ from unsay.settings.settings import Context
 from unsay.storage.event_log import (
     EMPTY,
     Head,
-    event_log_namespace,
     make_page,
     put_page,
-    read_events,
 )
 from unsay.storage.items import frozen
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
@@ -61,15 +59,13 @@ def of(events: Sequence[Event], *kinds: str) -> list[dict[str, Any]]:
 
 def pages(conversation: Conversation) -> int:
     """How many pages the store holds."""
-    store = conversation.graph.store
-    assert store is not None
-    return len(store.search(event_log_namespace("t"), limit=1_000))
+    return len(stored_items(conversation.graph.store, "events"))
 
 
 def checked(conversation: Conversation) -> list[Event]:
     """The events, once they have made the transcript and the checkpoints again."""
-    events = recorded(conversation).events()
-    again = replay(events)
+    events = registry_of(conversation).events()
+    again = replayed(events)
     assert as_stored(conversation.messages()) == as_stored(again.messages)
     assert list(conversation.checkpoints()) == list(map(Checkpoint.of, again.checkpoints))
     assert len(events) == len({event["id"] for event in events})
@@ -100,7 +96,7 @@ def test_a_plain_turn_is_one_page(opened: Opening) -> None:
     events = checked(conversation)
     assert [1, 2, 3] == sizes
     assert TURN * 3 == types(events)
-    assert [run.run_id for run in recorded(conversation).runs().runs] == [
+    assert [run.run_id for run in registry_of(conversation).runs().runs] == [
         e["run_id"] for e in events
     ][::4]
     assert message_ids(conversation)[::2] == [e["turn_id"] for e in events][::4]
@@ -158,7 +154,7 @@ def test_a_rejected_draft_is_told_and_taken_back(opened: Opening) -> None:
         back["kind"],
         back["keep"],
     )
-    branch = replay(events).branches[back["branch_id"]]
+    branch = replayed(events).branches[back["branch_id"]]
     assert ["ai: This is draft 1, about what was asked."] == said(branch)
 
 
@@ -216,7 +212,7 @@ def test_an_injected_answer_that_is_judged_down(opened: Opening) -> None:
     assert [*TURN, "user_message", "assistant_message"] == types(waiting)
     assert ("context", ["h", "a"]) == (back["kind"], back["removed"])
     assert types(waiting) == types(events)[: len(waiting)]
-    assert ["h", "a"] == [message.id for message in replay(events).branches[back["branch_id"]]]
+    assert ["h", "a"] == [message.id for message in replayed(events).branches[back["branch_id"]]]
     assert ["human: q1", "human: q2"] == said(spoken(conversation.messages()))[::2]
 
 
@@ -271,7 +267,7 @@ def test_an_order_has_no_run(opened: Opening) -> None:
     conversation.say("q1")
     conversation.checkpoint("here")
     conversation.rollback("here")
-    recorded(conversation).note("looked at", labels={"by": "host"})
+    registry_of(conversation).note("looked at", labels={"by": "host"})
 
     events = checked(conversation)[len(TURN) :]
     assert [None] * len(events) == [event["run_id"] for event in events]
@@ -296,10 +292,10 @@ def test_events_keep_their_ids(opened: Opening) -> None:
     conversation = opened()
     conversation.say("q1")
     conversation.add([HumanMessage("Is it so?"), AIMessage("It is, as far as I can see.")])
-    waiting = [event["id"] for event in recorded(conversation).events()]
-    assert waiting == [event["id"] for event in recorded(conversation).events()]
+    waiting = [event["id"] for event in registry_of(conversation).events()]
+    assert waiting == [event["id"] for event in registry_of(conversation).events()]
     conversation.say("q2")
-    assert waiting == [event["id"] for event in recorded(conversation).events()][: len(waiting)]
+    assert waiting == [event["id"] for event in registry_of(conversation).events()][: len(waiting)]
 
 
 def test_a_note_enters_once(opened: Opening) -> None:
@@ -307,9 +303,11 @@ def test_a_note_enters_once(opened: Opening) -> None:
     conversation = opened()
     conversation.say("q")
 
-    assert [True, False] == [recorded(conversation).note("seen", event_id="n1") for _ in range(2)]
+    assert [True, False] == [
+        registry_of(conversation).note("seen", event_id="n1") for _ in range(2)
+    ]
     with pytest.raises(EventConflictError, match="n1"):
-        recorded(conversation).note("heard", event_id="n1")
+        registry_of(conversation).note("heard", event_id="n1")
     conversation.say("q2")
 
     events = checked(conversation)
@@ -327,10 +325,10 @@ def test_a_note_with_an_empty_name_is_refused(opened: Opening, wrong: Any) -> No
     """An id or a label's name that nobody can ask for is refused, and nothing is stored."""
     conversation = opened()
     conversation.say("q")
-    before = recorded(conversation).events()
+    before = registry_of(conversation).events()
     with pytest.raises(InputError):
-        recorded(conversation).note("seen", **wrong)
-    assert before == recorded(conversation).events()
+        registry_of(conversation).note("seen", **wrong)
+    assert before == registry_of(conversation).events()
 
 
 def test_a_log_without_the_offloaded_messages_is_damaged(opened: Opening) -> None:
@@ -338,8 +336,8 @@ def test_a_log_without_the_offloaded_messages_is_damaged(opened: Opening) -> Non
     conversation = opened(settings={"live_messages": 4}, detector=SHIFTS)
     for number in range(6):
         conversation.say(f"NEW q{number}")
-    known: Any = state(conversation)
-    scope = conversation._handle.scope()
+    known: Any = state_of(conversation)
+    scope = handle_of(conversation).scope()
     assert known["messages"] == drive(logged_messages(known, scope))
     known["offloaded"] = {**known["offloaded"], "last": "another"}
     with pytest.raises(EventLogGapError):
@@ -423,7 +421,7 @@ def test_a_host_that_replaces_or_removes_an_answer(
     conversation = opened(judge=scores(0.5, 0.5))
     conversation.say("q1")
     old = conversation.messages()[-1]
-    before = recorded(conversation).events()
+    before = registry_of(conversation).events()
     changed = change(old)
     edit(conversation, changed)
 
@@ -435,7 +433,7 @@ def test_a_host_that_replaces_or_removes_an_answer(
     events = checked(conversation)
     (left,) = of(events, "rollback")
     assert ("host", [old.id]) == (left["kind"], left["removed"])
-    assert said([old]) == said(replay(events).branches[left["branch_id"]])
+    assert said([old]) == said(replayed(events).branches[left["branch_id"]])
     assert [*before, waiting[len(before)]] == events[: len(before) + 1]
 
 
@@ -522,7 +520,7 @@ def test_a_crash_between_page_and_commit(opened: Opening, tmp_path: Path) -> Non
     assert -signal.SIGKILL == killed.returncode, killed.stderr
     conversation = opened()
     left = pages(conversation)
-    assert [] == list(recorded(conversation).events())
+    assert [] == list(registry_of(conversation).events())
     conversation.say("q1")
 
     assert 1 == left
@@ -552,10 +550,8 @@ def test_a_fork_continues_the_event_log(opened: Opening, by: str) -> None:
     fork = checked(conversation)
     assert main == fork[: len(main)]
     assert "rollback" == fork[len(main)]["type"]
-    store: Any = conversation.graph.store
-    head = ends[0].values["event_log"]
-    there = drive(read_events(store, "t", Head(page_id=head["page_id"], count=head["count"])))
-    assert as_stored(ends[0].values["messages"]) == as_stored(replay(there).messages)
+    there = events_of(ends[0].values, conversation.graph.store)
+    assert as_stored(ends[0].values["messages"]) == as_stored(replayed(there).messages)
 
 
 def _without(store: Any, item: Any) -> None:
@@ -582,11 +578,11 @@ def test_tampering_is_found(opened: Opening, fault: Callable[[Any, Any], None], 
     for number in range(3):
         conversation.say(f"question {number}")
     store: Any = conversation.graph.store
-    items = sorted(store.search(event_log_namespace("t")), key=lambda item: item.value["count"])
+    items = sorted(stored_items(store, "events"), key=lambda item: item.value["count"])
     fault(store, items[which])
 
     with pytest.raises(EventLogGapError, match="backup"):
-        recorded(conversation).events()
+        registry_of(conversation).events()
 
 
 def test_another_threads_page_is_no_part_of_it(opened: Opening, tmp_path: Path) -> None:
@@ -612,8 +608,8 @@ def test_each_run_can_be_replayed_to_its_end(opened: Opening) -> None:
 
     events = checked(conversation)
     ends = [
-        as_stored(replay(events, run_id=run.run_id).messages)
-        for run in recorded(conversation).runs().runs
+        as_stored(replayed(events, run_id=run.run_id).messages)
+        for run in registry_of(conversation).runs().runs
     ]
     assert records == ends
 
@@ -627,10 +623,7 @@ async def test_a_plain_graph_keeps_an_event_log_in_memory(form: str) -> None:
         graph.invoke(value, config()) if form == "invoke" else await graph.ainvoke(value, config())
 
     values = graph.get_state(config()).values
-    head = Head(page_id=values["event_log"]["page_id"], count=values["event_log"]["count"])
-    store: Any = graph.store
-    events = drive(read_events(store, "t", head))
-    assert as_stored(values["messages"]) == as_stored(replay(events).messages)
+    assert as_stored(values["messages"]) == as_stored(replayed(graph).messages)
 
 
 def test_an_interrupted_question_that_is_set_aside() -> None:

@@ -8,7 +8,8 @@ import pytest
 from langchain_core.messages import HumanMessage
 from langgraph.store.memory import InMemoryStore
 
-from tests.graph.kit import GOOD, make, say, transcript
+from tests.graph.kit import GOOD, make, say
+from tests.reading import transcript
 from unsay import reversible
 from unsay.history.compensations import Compensation, Outcome, Report
 from unsay.history.unsaved_answers import UNSAVED

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from tests.graph.back_kit import SHIFTS, Opening, entry, state, three
-from tests.graph.kit import Numbered, scores
-from tests.threads import recorded
+from tests.graph.back_kit import SHIFTS, Opening, entry, three
+from tests.graph.kit import Numbered, config, scores
+from tests.reading import detector_of, model_of, redo_steps, replayed, state_of, topics, undo_steps
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
     ConflictError,
@@ -20,7 +21,6 @@ from unsay.errors import (
     UnknownBranchError,
     UnknownTurnError,
 )
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer
 from unsay.messages.content import text_of
 from unsay.protocols import TopicMemory, TopicShift
@@ -70,7 +70,7 @@ def ids(conversation: Conversation) -> list[str]:
 
 def probe(conversation: Conversation, question: str = "And now?") -> list[tuple[str, str]]:
     """What the model is sent for a question; the question is gone afterwards."""
-    model: Any = conversation._handle.services.model_like
+    model: Any = model_of(conversation)
     conversation.say(question)
     conversation.undo()
     return [(m.type, text_of(m)) for m in model.inputs[-1]]
@@ -99,7 +99,7 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     assert () == conversation.forgotten()
     assert before == probe(conversation)
     assert transcript == conversation.messages()
-    assert transcript == replay(recorded(conversation).events()).messages
+    assert transcript == replayed(conversation).messages
 
 
 def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
@@ -107,13 +107,13 @@ def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
     conversation = three(opened)
     before = probe(conversation)
     (entry,) = (conversation.forget(turns=2),)
-    after = state(conversation)["operations"]
+    after = undo_steps(conversation)
 
     assert 3 == conversation.undo().turns
     assert () == conversation.forgotten()
     conversation.redo()
     assert (entry,) == conversation.forgotten()
-    assert after == state(conversation)["operations"]
+    assert after == undo_steps(conversation)
     assert ["q1", "q3"] == [words for kind, words in probe(conversation) if kind == "human"][:2]
     conversation.undo()
     assert before == probe(conversation)
@@ -206,7 +206,7 @@ def test_pinned_results_are_kept(opened: Opening) -> None:
     assert [] == conversation.forget(tool_results_below=1.0)["message_ids"]
 
 
-def topics(opened: Opening, **options: Any) -> Conversation:
+def two_topics(opened: Opening, **options: Any) -> Conversation:
     """A conversation of two topics, the second under way."""
     conversation = opened(detector=Listener(), **options)
     for words in ("apples one", "apples two", "NEW pears", "pears two"):
@@ -216,12 +216,12 @@ def topics(opened: Opening, **options: Any) -> Conversation:
 
 def test_a_topic_is_forgotten(opened: Opening) -> None:
     """Neither its words nor its summary reach the model or the detector, until it is restored."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     before = probe(conversation)
     assert any("apples" in words for _, words in before)
     entry = conversation.forget("topic-1")
 
-    detector: Any = conversation._handle.services.detector
+    detector: Any = detector_of(conversation)
     detector.told.clear()
     assert "apples" not in sent(conversation)
     assert not [words for words in detector.told if "apples" in words]
@@ -249,7 +249,7 @@ def test_a_topic_is_named_by_a_person(opened: Opening) -> None:
 
 def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
     """Later messages begin a new topic, which is shown."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     conversation.forget("topic-2")
     conversation.say("more of it")
     conversation.say("and more")
@@ -261,7 +261,7 @@ def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
 
 def test_nobody_returns_to_a_forgotten_topic(opened: Opening) -> None:
     """Who comes back to its subject begins a new topic."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     conversation.forget("topic-1")
     conversation.say("BACK to apples")
 
@@ -271,7 +271,7 @@ def test_nobody_returns_to_a_forgotten_topic(opened: Opening) -> None:
 
 def test_summaries_are_made_again(opened: Opening) -> None:
     """A summary that told of a message tells nothing of it, and again when it is restored."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     conversation.forget(ids(conversation)[0])
 
     assert "apples one" not in sent(conversation)
@@ -282,7 +282,7 @@ def test_summaries_are_made_again(opened: Opening) -> None:
 
 def test_the_first_message_of_a_topic(opened: Opening) -> None:
     """Where it is forgotten, the topic's other words are its own as before."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     conversation.forget(ids(conversation)[4])
     seen = sent(conversation)
 
@@ -303,7 +303,7 @@ def test_summaries_leave_out_what_is_forgotten(opened: Opening) -> None:
     conversation = opened(settings=settings)
     for number in range(12):
         conversation.say(f"question {number} " + "on and on " * 30)
-    assert state(conversation)["compaction"]["spans"]
+    assert state_of(conversation)["compaction"]["spans"]
     assert "question 1 " in sent(conversation)
     conversation.forget(ids(conversation)[2])
 
@@ -319,7 +319,7 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
         conversation.say(f"NEW subject {number}")
     conversation.forget(first)
     conversation.say("NEW Which treaty of zanzibar?")
-    model: Any = conversation._handle.services.model_like
+    model: Any = model_of(conversation)
     view = "\n".join(text_of(m) for m in model.inputs[-1])
 
     assert "of 1890" not in view
@@ -331,10 +331,10 @@ def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) 
     conversation.say("The zanzibar treaty of 1890?")
     for number in range(6):
         conversation.say(f"NEW subject {number}")
-    assert state(conversation)["offloaded"]["messages"] > 2
+    assert state_of(conversation)["offloaded"]["messages"] > 2
     conversation.forget("topic-1")
     conversation.say("NEW Which treaty of zanzibar?")
-    model: Any = conversation._handle.services.model_like
+    model: Any = model_of(conversation)
 
     assert "of 1890" not in "\n".join(text_of(m) for m in model.inputs[-1])
 
@@ -368,7 +368,7 @@ def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
     """The first one that is left gives the thread its name."""
     conversation = opened()
     conversation.graph.invoke(
-        {"messages": [HumanMessage("The SECRET place?", id="q")]}, conversation._handle.config
+        {"messages": [HumanMessage("The SECRET place?", id="q")]}, config(conversation.thread_id)
     )
     conversation.forget("q")
     conversation.say("What is a garden?")
@@ -382,11 +382,11 @@ def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None
     for number in range(6):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
     transcript = conversation.messages()
-    assert state(conversation)["offloaded"]["messages"] > 2
+    assert state_of(conversation)["offloaded"]["messages"] > 2
     entry = conversation.forget(transcript[0].id or "")
     for number in range(6, 10):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-    assert transcript[0].id not in {m.id for m in state(conversation)["messages"]}
+    assert transcript[0].id not in {m.id for m in state_of(conversation)["messages"]}
 
     assert "subject 0" not in sent(conversation)
     assert transcript == conversation.messages()[: len(transcript)]
@@ -407,7 +407,7 @@ def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
     name = ids(conversation)[0]
     for number in range(1, 2 + later):
         conversation.say(f"NEW subject {number}")
-    assert (later == 0) is (name in {m.id for m in state(conversation)["messages"]})
+    assert (later == 0) is (name in {m.id for m in state_of(conversation)["messages"]})
     conversation.forget("topic-1")
     if asked == "call":
         with pytest.raises(ConflictError, match="restore it first"):
@@ -430,15 +430,15 @@ def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) 
     conversation.rollback(turns=1)
     for number in range(4, 6):
         conversation.say(f"NEW subject {number}")
-    live = {message.id for message in state(conversation)["messages"]}
+    live = {message.id for message in state_of(conversation)["messages"]}
     assert (False, True) == (names[0] in live, names[5] in live)
     conversation.restore(names[-1])
 
     assert [*names[:6], names[-1]] == ids(conversation)[:7]
-    assert conversation.messages() == replay(recorded(conversation).events()).messages
+    assert conversation.messages() == replayed(conversation).messages
     assert (entry,) == conversation.forgotten()
-    kept = state(conversation)
-    starts = [segment["start"] for segment in kept["segments"]]
+    kept = state_of(conversation)
+    starts = [run.start for run in topics(conversation)]
     assert kept["messages"][0].id == starts[0]
     assert sorted(set(starts), key=ids(conversation).index) == starts
 
@@ -451,7 +451,7 @@ def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
     conversation.pins.add(name)
     for number in range(8):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
-        model: Any = conversation._handle.services.model_like
+        model: Any = model_of(conversation)
         assert "The answer is 42" in "\n".join(text_of(m) for m in model.inputs[-1])
     (pin,) = conversation.pins.list()
     assert "page" in pin
@@ -477,10 +477,10 @@ def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
     for number in range(6):
         conversation.say(f"NEW subject {number}")
     result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
-    before = state(conversation)["messages"]
+    before = state_of(conversation)["messages"]
     assert result.id not in {m.id for m in before}
     (pin,) = conversation.pins.add(result.id)
-    assert before == state(conversation)["messages"]
+    assert before == state_of(conversation)["messages"]
     assert "page" in pin
     conversation.say("NEW and now?")
 
@@ -492,7 +492,7 @@ def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
 
 def test_a_pin_goes_quiet_and_returns(opened: Opening) -> None:
     """A rollback takes the pinned message away; when it returns, so does the pin."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     name = ids(conversation)[2]
     conversation.pins.add(name)
     conversation.rollback(turns=3)
@@ -545,7 +545,7 @@ def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None
 def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
     """No model is shown them, so a pin would have no effect."""
     conversation = three(opened)
-    conversation.graph.invoke({"messages": [("user", "/help")]}, conversation._handle.config)
+    conversation.graph.invoke({"messages": [("user", "/help")]}, config(conversation.thread_id))
     for message_id in ids(conversation)[-2:]:
         with pytest.raises(InputError, match=message_id):
             conversation.pins.add(message_id)
@@ -570,7 +570,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
     conversation = three(opened)
     conversation.forget(turns=3)
     conversation.retry()
-    model: Any = conversation._handle.services.model_like
+    model: Any = model_of(conversation)
 
     assert "q3" in text_of(model.inputs[-1][-1])
 
@@ -600,11 +600,11 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
 def test_what_cannot_be(opened: Opening, act: Any, error: type[Exception], words: str) -> None:
     """An order that names nothing says so and changes nothing."""
     conversation = three(opened)
-    before = state(conversation)
+    before = state_of(conversation)
     with pytest.raises(error, match=words):
         act(conversation)
 
-    assert before == state(conversation)
+    assert before == state_of(conversation)
 
 
 def test_the_waiting_question_is_not_forgotten(opened: Opening) -> None:
@@ -617,7 +617,7 @@ def test_the_waiting_question_is_not_forgotten(opened: Opening) -> None:
 
 def test_twice(opened: Opening) -> None:
     """What is forgotten or pinned is not so again."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     name = ids(conversation)[0]
     conversation.pins.add(name)
     with pytest.raises(ConflictError, match="pinned already"):
@@ -683,15 +683,13 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
         for pin in conversation.pins.list():
             conversation.pins.remove(pin["message_id"])
         assert before == probe(conversation)
-        assert transcript == replay(recorded(conversation).events()).messages
+        assert transcript == replayed(conversation).messages
 
 
 def _do(conversation: Conversation, act: str, place: int) -> None:
     """One thing that changes views alone."""
     names, entries = ids(conversation), conversation.forgotten()
-    steps = {"undo": state(conversation)["operations"], "redo": state(conversation)["redo"]}.get(
-        act
-    )
+    steps = {"undo": undo_steps(conversation), "redo": redo_steps(conversation)}.get(act)
     if steps is not None and (not steps or steps[-1]["kind"] != "forget"):
         return
     if act == "span":
@@ -714,7 +712,7 @@ def _do(conversation: Conversation, act: str, place: int) -> None:
 def test_commands(opened: Opening, language: str) -> None:
     """A typed command is answered by a notice, and the model never sees it."""
     conversation = three(opened, settings={"language": language})
-    model: Any = conversation._handle.services.model_like
+    model: Any = model_of(conversation)
     asked = len(model.inputs)
     annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 
@@ -735,12 +733,12 @@ def test_commands(opened: Opening, language: str) -> None:
     assert () == conversation.forgotten()
     conversation.say("/redo")
     assert (entry,) == conversation.forgotten()
-    assert conversation.messages() == replay(recorded(conversation).events()).messages
+    assert conversation.messages() == replayed(conversation).messages
 
 
 def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
     """`/forget` matches a part of a topic's label in any case."""
-    conversation = topics(opened)
+    conversation = two_topics(opened)
     (label, _) = [each.label for each in conversation.timeline().topics]
     conversation.say(f"/forget {label.upper()}")
 
@@ -757,7 +755,7 @@ def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
     assert conversation.say(order).text.endswith(". Nothing was changed.")
     assert ((), ()) == (conversation.pins.list(), conversation.forgotten())
     assert {"pin", "unpin", "forget"}.isdisjoint(
-        each["type"] for each in recorded(conversation).events()
+        each["type"] for each in registry_of(conversation).events()
     )
 
 
@@ -776,7 +774,7 @@ def test_commands_about_offloaded_turns(opened: Opening) -> None:
     conversation = opened(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
         conversation.say(f"NEW subject {number}")
-    assert state(conversation)["offloaded"]["turns"] > 1
+    assert state_of(conversation)["offloaded"]["turns"] > 1
 
     assert "subject 1" in conversation.say("/pin 2").text
     assert "subject 0" in conversation.say("/forget 1").text
@@ -818,8 +816,8 @@ def test_purge_takes_all_of_it(tmp_path: Path) -> None:
         conversation.say("A secret question?")
         conversation.pins.add()
         conversation.forget(turns=1, reason="my secret reason")
-        recorded(conversation).purge()
-        assert {} == state(conversation)
+        registry_of(conversation).purge()
+        assert {} == state_of(conversation)
     left = b"".join(each.read_bytes() for each in tmp_path.iterdir())
 
     assert b"secret reason" not in left

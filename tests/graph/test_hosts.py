@@ -11,7 +11,8 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.reading import said, transcript
 from unsay.errors import ConfigurationError
 from unsay.graph.builder import build_graph
 from unsay.settings.settings import Context

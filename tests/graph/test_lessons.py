@@ -7,10 +7,9 @@ import pytest
 from langchain_core.messages import BaseMessage
 
 from tests.graph.kit import Numbered
-from tests.threads import recorded
+from tests.reading import replayed
 from unsay import Conversation
 from unsay.errors import NotFoundError
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedDetector
@@ -105,7 +104,7 @@ def test_a_lesson_can_be_changed_and_removed(tmp_path: Path) -> None:
         conversation.lessons.remove(conversation.lessons.list()[0]["id"])
         conversation.say("And a set?")
         stored = [annotation_of(m) for m in conversation.messages()]
-        again = [annotation_of(m) for m in replay(recorded(conversation).events()).messages]
+        again = [annotation_of(m) for m in replayed(conversation).messages]
 
         assert "Name a source." in changed
         assert REASON not in changed

@@ -15,9 +15,19 @@ from langchain_core.messages import (
 )
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from tests.graph.back_kit import SHIFTS, Opening, state, words
-from tests.graph.kit import Numbered, config, said, scores
-from tests.threads import recorded
+from tests.graph.back_kit import SHIFTS, Opening
+from tests.graph.kit import Numbered, config, scores
+from tests.reading import (
+    damage,
+    listed_branches,
+    namespace_of,
+    questions,
+    replayed,
+    said,
+    state_of,
+    stored_items,
+)
+from tests.threads import registry_of
 from tests.tiers import sampled
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
@@ -27,9 +37,7 @@ from unsay.errors import (
     NothingToUndoError,
     UnsayError,
 )
-from unsay.events.transcript_replay import replay
 from unsay.hosts.entry import Trusted
-from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 from unsay.transcript.record import EMPTY
@@ -178,10 +186,10 @@ def test_a_small_window_is_not_noticed(tmp_path: Any, name: str) -> None:
 def test_the_state_holds_no_more_than_the_window(opened: Opening) -> None:
     """What LangGraph keeps of a thread does not grow with it."""
     conversation = spoken_to(opened, SMALL)
-    held = state(conversation)
+    held = state_of(conversation)
     assert len(held["messages"]) <= 2 * SMALL["live_messages"] + 2
     assert len(held["messages"]) + held["offloaded"]["messages"] == 2 * len(QUESTIONS)
-    assert [q for q in QUESTIONS if not any(q in each for each in words(conversation))] == []
+    assert [q for q in QUESTIONS if not any(q in each for each in questions(conversation))] == []
 
 
 def test_the_event_log_has_everything(opened: Opening) -> None:
@@ -189,17 +197,15 @@ def test_the_event_log_has_everything(opened: Opening) -> None:
     conversation = opened(settings=SMALL, detector=SHIFTS)
     for number in range(30):
         conversation.say(f"Question {number}?")
-    assert replay(recorded(conversation).events()).messages == conversation.messages()
-    store = conversation.graph.store
-    assert store is not None
-    items = store.search(thread_namespace("event_log", "t"), limit=1_000)
+    assert replayed(conversation).messages == conversation.messages()
+    items = stored_items(conversation.graph.store, "events")
     assert any("pages" in item.value for item in items)
 
 
 def test_a_thread_without_topics_is_held_whole(opened: Opening) -> None:
     """Where contexts show the whole transcript, nothing is offloaded."""
     conversation = spoken_to(opened, {**SMALL, "topics": "off"})
-    assert len(state(conversation)["messages"]) == 2 * len(QUESTIONS)
+    assert len(state_of(conversation)["messages"]) == 2 * len(QUESTIONS)
 
 
 def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
@@ -209,7 +215,7 @@ def test_a_topic_comes_back_with_its_words(opened: Opening) -> None:
     conversation = opened(model=model, settings=SMALL, detector=detector)
     for words_ in ("The wedding costs 5,000.", "And the flowers?", "NEW: cats", "a", "b", "c", "d"):
         conversation.say(words_)
-    assert "offloaded" in state(conversation)
+    assert "offloaded" in state_of(conversation)
     assert "The wedding costs 5,000." not in model.texts()
     assert "The wedding costs 5,000." in model.texts()[0]
 
@@ -235,7 +241,7 @@ def test_system_messages_stay_in_every_context(opened: Opening) -> None:
     conversation.add([SystemMessage("Speak like a pirate.")])
     for number in range(12):
         conversation.say(f"Question {number}?")
-    assert all(m.type != "system" for m in state(conversation)["messages"])
+    assert all(m.type != "system" for m in state_of(conversation)["messages"])
     assert "Speak like a pirate." in model.texts()[0]
 
 
@@ -256,7 +262,7 @@ def test_an_old_message_can_be_replaced_and_removed(opened: Opening) -> None:
     conversation.add([first.model_copy(update={"content": "In other words?"})])
     conversation.add([RemoveMessage(id=second.id or "")])
     assert ["human: In other words?", *said(rest)] == said(conversation.messages())
-    assert replay(recorded(conversation).events()).messages == conversation.messages()
+    assert replayed(conversation).messages == conversation.messages()
 
 
 @pytest.mark.sample(every=2)
@@ -272,8 +278,8 @@ def test_a_host_empties_the_record(opened: Opening, *, through_the_graph: bool) 
         conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     assert [] == conversation.messages()
     assert conversation.say("And now?").text
-    assert ["And now?"] == words(conversation)
-    assert replay(recorded(conversation).events()).messages == conversation.messages()
+    assert ["And now?"] == questions(conversation)
+    assert replayed(conversation).messages == conversation.messages()
 
 
 @pytest.mark.sample(every=2)
@@ -284,10 +290,10 @@ def test_an_emptied_record_names_no_segment(opened: Opening, event_log: str) -> 
     if event_log == "lost":
         lost: Any = Trusted({"event_log": EMPTY})
         conversation.graph.update_state(config(), lost)
-    before = state(conversation)["offloaded"]
+    before = state_of(conversation)["offloaded"]
     conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     assert before is not None
-    assert state(conversation)["offloaded"] is None
+    assert state_of(conversation)["offloaded"] is None
     assert [] == conversation.messages()
 
 
@@ -298,7 +304,7 @@ def test_a_host_that_empties_the_record_is_not_told_of_it_again(opened: Opening)
     conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
     conversation.say("And now?")
     assert [text for text in model.texts() if "Question" in text] == []
-    assert ["And now?"] == words(conversation)
+    assert ["And now?"] == questions(conversation)
     assert {1} == {each["turn"] for each in conversation.checkpoints()}
 
 
@@ -323,8 +329,8 @@ def test_what_a_host_removed_does_not_return(
     with suppress(UnsayError):
         order(conversation)
     conversation.say("And now?")
-    assert [each for each in words(conversation) if "Question" in each] == []
-    assert replay(recorded(conversation).events()).messages == conversation.messages()
+    assert [each for each in questions(conversation) if "Question" in each] == []
+    assert replayed(conversation).messages == conversation.messages()
 
 
 @pytest.mark.sample(every=4)
@@ -335,7 +341,7 @@ def test_a_host_trims_both_ends(opened: Opening, first: int, *, through_the_grap
     conversation = spoken_to(opened, SMALL)
     before = conversation.messages()
     gone = [before[first], before[-1]]
-    held = {each.id for each in state(conversation)["messages"]}
+    held = {each.id for each in state_of(conversation)["messages"]}
     if through_the_graph and not {each.id for each in gone} <= held:
         pytest.skip("the state no longer has the message")
     removed = [RemoveMessage(id=each.id or "") for each in gone]
@@ -351,7 +357,7 @@ def test_the_same_words_again_are_a_new_question(opened: Opening) -> None:
     conversation = opened(settings=SMALL, detector=SHIFTS)
     for _ in range(20):
         conversation.graph.invoke({"messages": [("user", "Go on")]}, config())
-    assert ["Go on"] * 20 == words(conversation)
+    assert ["Go on"] * 20 == questions(conversation)
     assert 40 == len({each.id for each in conversation.messages()})
     assert 20 == len(conversation.timeline().turns)
 
@@ -361,12 +367,12 @@ def test_what_comes_in_again_is_not_logged_again(opened: Opening) -> None:
     grown = []
     for settings in (SMALL, WIDE):
         conversation = spoken_to(opened, settings, thread=f"of {settings['live_messages']}")
-        before = len(recorded(conversation).events())
+        before = len(registry_of(conversation).events())
         asked = HumanMessage("What else?", id="what-else-was-asked")
         sent = {"messages": [*conversation.messages(), asked]}
         conversation.graph.invoke(sent, config(conversation.thread_id))
-        grown.append(len(recorded(conversation).events()) - before)
-        assert replay(recorded(conversation).events()).messages == conversation.messages()
+        grown.append(len(registry_of(conversation).events()) - before)
+        assert replayed(conversation).messages == conversation.messages()
     assert grown[1] == grown[0]
 
 
@@ -379,7 +385,7 @@ def test_what_came_in_before_any_topic_is_shown(opened: Opening) -> None:
     conversation.say("And now?")
     assert {"Old 0?", "Old 19?"} <= {*model.texts()}
     conversation.say("And then?")
-    assert len(state(conversation)["messages"]) < len(QUESTIONS)
+    assert len(state_of(conversation)["messages"]) < len(QUESTIONS)
     assert "Old 0?" in model.texts()[0]
     assert 44 == len(conversation.messages())
 
@@ -421,16 +427,14 @@ def test_a_host_goes_on_from_an_older_state(opened: Opening) -> None:
     for number in range(30):
         conversation.say(f"Instead {number}?")
     assert before == conversation.messages()[: len(before)]
-    assert replay(recorded(conversation).events()).messages == conversation.messages()
+    assert replayed(conversation).messages == conversation.messages()
 
 
 def _change(conversation: Conversation, key: str, **changes: Any) -> None:
     store = conversation.graph.store
     assert store is not None
-    place = thread_namespace("offloaded", "t")
-    item = store.get(place, key)
-    assert item is not None
-    store.put(place, key, {**item.value, **changes}, index=False)
+    (item,) = (each for each in stored_items(store, "offloaded messages") if each.key == key)
+    store.put(item.namespace, key, {**item.value, **changes}, index=False)
 
 
 @pytest.mark.sample(every=3)
@@ -447,7 +451,7 @@ def test_a_page_that_was_changed_is_refused(
 ) -> None:
     """A damaged page is named, and what is newer can still be talked about."""
     conversation = spoken_to(opened, SMALL)
-    page_id = state(conversation)["offloaded"]["page_id"]
+    page_id = state_of(conversation)["offloaded"]["page_id"]
     _change(conversation, f"{page_id}{suffix}", **changes)
     with pytest.raises(DatabaseCorruptError, match=page_id):
         conversation.messages()
@@ -484,7 +488,7 @@ def test_a_topic_whose_page_is_lost_can_still_be_talked_about(opened: Opening) -
         "d",
     ):
         conversation.say(question)
-    for topic in state(conversation)["topics"]:
+    for topic in state_of(conversation)["topics"]:
         for page_id in topic.get("pages", []):
             _change(conversation, f"{page_id}{WORDS}", body="AAAA")
 
@@ -502,12 +506,11 @@ def test_a_gap_in_the_event_log_does_not_end_the_conversation(opened: Opening) -
     conversation.say("Question 0?")
     store = conversation.graph.store
     assert store is not None
-    place = thread_namespace("event_log", "t")
-    store.delete(place, store.search(place, limit=100)[0].key)
+    item = stored_items(store, "events")[0]
+    store.delete(item.namespace, item.key)
     for number in range(1, 20):
         assert conversation.say(f"Question {number}?").text
-    with pytest.raises(EventLogGapError):
-        recorded(conversation).events()
+    assert {"events": EventLogGapError} == damage(conversation)
 
 
 def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: Opening) -> None:
@@ -516,12 +519,12 @@ def test_a_damaged_page_of_the_event_log_does_not_end_the_conversation(opened: O
     conversation.say("Question 0?")
     store: Any = conversation.graph.store
     store.conn.execute(
-        "UPDATE store SET value = json_set(value, '$.count', 7) WHERE prefix = 'unsay.event_log.t'"
+        "UPDATE store SET value = json_set(value, '$.count', 7) WHERE prefix = ?",
+        [".".join(namespace_of("events"))],
     )
     for number in range(1, 20):
         assert conversation.say(f"Question {number}?").text
-    with pytest.raises(EventLogGapError):
-        recorded(conversation).events()
+    assert {"events": EventLogGapError} == damage(conversation)
 
 
 def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: Opening) -> None:
@@ -533,13 +536,13 @@ def test_a_branch_of_offloaded_messages_returns_after_a_rejected_draft(opened: O
     conversation.rollback(turns=1)
     for question in ("Question 0?", "NEW: 1?", "Question 2?", "NEW: 3?", "Question 4?", "Last?"):
         conversation.say(question)
-    kinds = [branch["kind"] for branch in state(conversation)["branches"]]
+    kinds = [branch.kind for branch in listed_branches(conversation)]
     assert ["person", "draft"] == kinds
-    assert "Early 2?" not in words(conversation)
+    assert "Early 2?" not in questions(conversation)
 
     conversation.graph.invoke({"messages": [HumanMessage("/restore")]}, config("t"))
 
-    assert "Early 2?" in words(conversation)
+    assert "Early 2?" in questions(conversation)
 
 
 @pytest.mark.sample(every=3)
@@ -578,7 +581,7 @@ def test_an_unknown_name_to_restore_is_refused_by_a_notice(opened: Opening) -> N
     for number in range(6):
         conversation.say(f"Question {number}?")
     conversation.rollback(turns=1)
-    before = len(state(conversation)["messages"])
+    before = len(state_of(conversation)["messages"])
 
     for name in ("branch-none", "branch-", "nobody"):
         order = {"messages": [HumanMessage(f"/restore {name}")]}
@@ -587,7 +590,7 @@ def test_an_unknown_name_to_restore_is_refused_by_a_notice(opened: Opening) -> N
             in conversation.graph.invoke(order, config("t"))["messages"][-1].text
         )
 
-    assert before + 6 == len(state(conversation)["messages"])
+    assert before + 6 == len(state_of(conversation)["messages"])
 
 
 def test_an_order_goes_back_to_an_offloaded_checkpoint(opened: Opening) -> None:
@@ -625,7 +628,7 @@ def test_a_refused_order_about_offloaded_turns_stores_nothing(
         conversation.say(earlier)
     for question in QUESTIONS:
         conversation.say(f"NEW: {question}")
-    assert state(conversation)["offloaded"]
+    assert state_of(conversation)["offloaded"]
     before = conversation.graph.get_state(config(conversation.thread_id))
     with suppress(UnsayError):
         refused(conversation)
@@ -640,6 +643,6 @@ def test_a_command_about_offloaded_turns_loads_and_changes_at_once(opened: Openi
     assert before == conversation.messages()
     assert {before[0].id, before[1].id} == {each["message_id"] for each in conversation.pins.list()}
     conversation.say("/forget 1")
-    assert before == conversation.messages() == replay(recorded(conversation).events()).messages
+    assert before == conversation.messages() == replayed(conversation).messages
     conversation.say("next")
     assert before == conversation.messages()[: len(before)]

@@ -7,9 +7,10 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
-from tests.graph.back_kit import SHIFTS, Opening, Paid, state
+from tests.graph.back_kit import SHIFTS, Opening, Paid
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
+from tests.reading import state_of
 from unsay import AsyncConversation, Conversation
 from unsay.context.manifest import CallContext, manifest_in
 from unsay.context.windows import SlidingWindow
@@ -162,7 +163,7 @@ def test_offloaded_messages_are_shown_as_such(opened: Opening) -> None:
     conversation = opened(detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
         conversation.say(f"NEW: {number}?")
-    assert len(state(conversation)["messages"]) < len(conversation.messages())
+    assert len(state_of(conversation)["messages"]) < len(conversation.messages())
     (call,) = conversation.context().calls
     told = rules_of(call.context)
     places = sorted([*call.context.sent.places, *told["offloaded"], *told["topic"]])
@@ -178,7 +179,7 @@ def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(opened:
     conversation = opened(detector=SHIFTS, settings={"live_messages": 4, "recall_tokens": 0})
     for number in range(8):
         conversation.say(f"NEW: question {number}")
-    assert state(conversation)["offloaded"]
+    assert state_of(conversation)["offloaded"]
     status, whole = conversation.tokens(spent=False).window, conversation.tokens().window
     assert status is not None
     assert whole is not None

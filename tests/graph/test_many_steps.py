@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.graph.back_kit import Opening, state, words
-from tests.graph.kit import Numbered, config, make, say, transcript
+from tests.graph.back_kit import Opening
+from tests.graph.kit import Numbered, make, say
+from tests.reading import namespace_of, questions, stored_items, transcript, undo_depth
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, NothingToRedoError, NothingToUndoError
-from unsay.storage.items import thread_namespace
 from unsay.transcript.undo import MOST, WITHOUT_STORE
 
 pytestmark = pytest.mark.full
@@ -32,7 +32,7 @@ def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
     """From the last turn to the first and back, in another process half of the way."""
     conversation = long_conversation(opened)
     whole = conversation.messages()
-    assert len(state(conversation)["operations"]) <= MOST
+    assert undo_depth(conversation) <= MOST
     undone(conversation, TURNS // 2)
     conversation.close()
 
@@ -58,12 +58,12 @@ def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
         conversation.say(f"Question {number}?")
     for _ in range(TURNS):
         conversation.say("/undo")
-    assert words(conversation)[0] == "One?"
-    assert "Two?" not in words(conversation)
+    assert questions(conversation)[0] == "One?"
+    assert "Two?" not in questions(conversation)
 
     conversation.say("/undo")
 
-    assert [each for each in words(conversation) if not each.startswith("/")] == [
+    assert [each for each in questions(conversation) if not each.startswith("/")] == [
         "One?",
         "Two?",
         "Three?",
@@ -75,10 +75,10 @@ def test_steps_that_were_changed_are_refused(opened: Opening) -> None:
     conversation = long_conversation(opened)
     store = conversation.graph.store
     assert store is not None
-    name = state(conversation)["older_steps"]
-    place = thread_namespace("steps", "t")
-    store.put(place, name, {"before": None, "steps": []}, index=False)
-    with pytest.raises(DatabaseCorruptError, match=name):
+    names = [item.key for item in stored_items(store, "undo steps")]
+    for name in names:
+        store.put(namespace_of("undo steps"), name, {"before": None, "steps": []}, index=False)
+    with pytest.raises(DatabaseCorruptError, match="|".join(names)):
         undone(conversation, TURNS)
     assert conversation.rollback(turns=1).removed == 2
 
@@ -87,8 +87,7 @@ def test_without_a_store_the_newest_can_be_undone() -> None:
     """A graph without a store keeps its newest steps in the state."""
     graph = make(Numbered(), store=None)
     say(graph, *(f"Question {number}?" for number in range(TURNS)))
-    kept = graph.get_state(config()).values["operations"]
-    assert WITHOUT_STORE <= len(kept) <= MOST + 1
+    assert WITHOUT_STORE <= undo_depth(graph) <= MOST + 1
     for _ in range(WITHOUT_STORE):
         say(graph, "/undo")
     assert len([each for each in transcript(graph) if "Question" in each]) == TURNS - WITHOUT_STORE

@@ -8,7 +8,8 @@ from langchain_core.messages import ToolMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import make
-from tests.threads import recorded
+from tests.reading import handle_of
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.context.plan import Plan, PlanContext
 from unsay.context.strategy import Strategy
@@ -184,7 +185,7 @@ def test_earlier_messages_are_found_once(tmp_path: Path) -> None:
         ):
             conversation.say(words)
         first, second = map(text_of, results(conversation))
-        assert 2 == sum(e["type"] == "recall" for e in recorded(conversation).events())
+        assert 2 == sum(e["type"] == "recall" for e in registry_of(conversation).events())
     for found in (first, second):
         assert found.startswith('<recalled key="')
         assert 1 == found.count("Our parrot is called Biscuit.")
@@ -248,7 +249,7 @@ def test_a_quote_of_a_long_result_says_what_it_lacks(tmp_path: Path, said: tuple
     """For any length of the result, the quote says how many characters it leaves out."""
     fetched(tmp_path, *said)
     with opened(tmp_path, {}) as conversation:
-        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
+        state, scope = drive(handle_of(conversation).load_state()), handle_of(conversation).scope()
         found = drive(
             search_transcript(
                 drive(source_of(state, scope, by_hand=True)),

@@ -4,10 +4,9 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
-from unsay.effects import drive
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores, whole
+from tests.reading import branches, listed_branches, said, stored_items, transcript
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
-from unsay.history.branch import list_stored_branches
 from unsay.hosts.entry import HostGraph
 from unsay.messages.annotations import annotation_of
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
@@ -224,8 +223,10 @@ def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
 def test_a_failed_turn_whose_branch_is_lost_still_leaves_a_usable_thread() -> None:
     """A store that lost a branch does not block the conversation."""
     graph = interrupted()
-    for ref in graph.get_state(config()).values["branches"]:
-        graph.store.delete(("unsay", "branches", "t"), ref["id"])  # type: ignore[union-attr]
+    items = stored_items(graph.store, "branches")
+    assert [branch.id for branch in listed_branches(graph)] == [item.key for item in items]
+    for item in items:
+        graph.store.delete(item.namespace, item.key)  # type: ignore[union-attr]
 
     say(graph, "q4")
 
@@ -313,9 +314,8 @@ def test_a_rollback_behind_the_answer_has_a_reason(target: str | None, expected:
     graph.update_state(config(), order, as_node="process_message")
     graph.invoke(None, config())
 
-    assert graph.store is not None
-    (branch,) = drive(list_stored_branches(graph.store, "t"))
-    assert ("person", expected) == (branch["kind"], branch["reason"])
+    (branch,) = branches(graph)
+    assert ("person", expected) == (branch.kind, branch.reason)
 
 
 def test_a_host_orders_a_rollback_with_a_question() -> None:
@@ -508,7 +508,7 @@ def test_a_person_rejects_every_draft() -> None:
     assert "No answer" in last(state)
     assert model.texts() == ["q2"]
     assert last(after) == "This is draft 3, about what was asked."
-    assert len(after["branches"]) == 2
+    assert 2 == len(listed_branches(graph))
 
 
 def test_rejecting_every_draft_costs_no_earlier_turn() -> None:

@@ -13,7 +13,7 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from tests.graph.kit import Numbered, config, scores
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation, evaluation
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.errors import ConflictError
@@ -47,15 +47,15 @@ VERBS: dict[str, Callable[[Any], Any]] = {
     "forget results": lambda conversation: conversation.forget(tool_results_below=0.3),
     "same_topic": lambda conversation: conversation.same_topic(),
     "recall": lambda conversation: conversation.recall("first"),
-    "note": lambda conversation: recorded(conversation).note("A remark."),
-    "end": lambda conversation: recorded(conversation).end(),
+    "note": lambda conversation: registry_of(conversation).note("A remark."),
+    "end": lambda conversation: registry_of(conversation).end(),
     "resume": lambda conversation: conversation.resume(),
 }
 
 
 # Verbs that write beside the transcript.
 BESIDE: dict[str, Callable[[Any], Any]] = {
-    "label": lambda conversation: recorded(conversation).label(customer="7"),
+    "label": lambda conversation: registry_of(conversation).label(customer="7"),
     "judge": evaluation.judge,
     "bisect": evaluation.bisect,
     "import_ratings": lambda conversation: evaluation.import_ratings(conversation, []),
@@ -177,7 +177,7 @@ def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
         conversation.say("first")
         waiting = conversation.say("second")
 
-        recorded(conversation).label(project="garden")
+        registry_of(conversation).label(project="garden")
         evaluation.judge_summaries(conversation)
         conversation.preview()
         conversation.fork()

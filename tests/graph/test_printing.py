@@ -13,7 +13,8 @@ from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.threads import recorded
+from tests.reading import database_of
+from tests.threads import registry_of
 from unsay import Conversation, Registry, build_graph, evaluation, reversible
 from unsay.context.plan import Omission
 from unsay.errors import InputError
@@ -247,13 +248,11 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
         pytest.param(lambda opened: opened.rollback("start"), id="rollback"),
         pytest.param(lambda opened: opened.branches(), id="branches"),
         pytest.param(lambda opened: opened.checkpoints(), id="checkpoints"),
-        pytest.param(lambda opened: recorded(opened).runs(), id="runs"),
+        pytest.param(lambda opened: registry_of(opened).runs(), id="runs"),
         pytest.param(lambda opened: opened.context(2), id="context"),
         pytest.param(lambda opened: opened.replay(turn=2), id="replay"),
         pytest.param(evaluation.bisect, id="bisect"),
-        pytest.param(
-            lambda opened: Registry(opened._handle.database.store).sessions(), id="sessions"
-        ),
+        pytest.param(lambda opened: Registry(opened.graph.store).sessions(), id="sessions"),
     ],
 )
 def test_a_notebook_shows_the_text_of_a_result(conversation: Conversation, result: Any) -> None:
@@ -264,12 +263,12 @@ def test_a_notebook_shows_the_text_of_a_result(conversation: Conversation, resul
 
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
     """Each prints one line for each row, without the names of Python classes."""
-    registry = Registry(conversation._handle.database.store)
+    registry = Registry(conversation.graph.store)
     assert str(conversation.tokens()).startswith("Context: ")
-    assert [line.split("  ")[2] for line in str(recorded(conversation).runs()).splitlines()] == [
+    assert [line.split("  ")[2] for line in str(registry_of(conversation).runs()).splitlines()] == [
         "completed"
     ] * 3
-    assert str(recorded(conversation).runs(limit=1)).splitlines()[1].startswith("More: cursor='")
+    assert str(registry_of(conversation).runs(limit=1)).splitlines()[1].startswith("More: cursor='")
     assert str(registry.sessions()).endswith("  trip  active  turns: 3  Capital of France?")
     assert str(registry.sessions(status="ended")) == "Nothing here."
     calls = str(conversation.context(2)).splitlines()
@@ -323,7 +322,7 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
 
 def test_a_closed_conversation(conversation: Conversation) -> None:
     """It says that it is closed, and what to do; so does a registry over the same database."""
-    database = conversation._handle.database
+    database = database_of(conversation)
     registry = Registry.open(database)
     database.close()
     reads = (registry.sessions, registry.runs, lambda: registry.purge("trip"))

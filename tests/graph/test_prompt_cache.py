@@ -12,6 +12,7 @@ from langchain_core.messages import BaseMessage, convert_to_openai_messages
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.tools import tool
 
+from tests.reading import state_of
 from unsay import Conversation
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge
 from unsay.tokens.counter import TokenCounter
@@ -58,9 +59,7 @@ def test_between_compactions_each_request_begins_with_the_one_before(tmp_path: P
     with open_at(tmp_path, model) as conversation:
         for number in range(60):
             conversation.say(f"What of number q{number}x?")
-            folds.append(
-                conversation.graph.get_state(conversation._handle.config).values.get("compaction")
-            )
+            folds.append(state_of(conversation).get("compaction"))
     requests = sent(model)
     breaks = [
         turn

@@ -8,16 +8,15 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
 from tests.graph.kit import Numbered, scores
-from tests.threads import recorded
+from tests.reading import handle_of, namespace_of, replayed, stored_items
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import InputError
-from unsay.events.transcript_replay import replay
 from unsay.history.threads import MEMORIES
 from unsay.memory import recall as recalling
 from unsay.memory.recall import search_transcript, source_of
 from unsay.retrieval.selection import RECALLED_ID
-from unsay.storage.items import thread_namespace
 from unsay.storage.pages import BODY as WORDS
 from unsay.testing import ScriptedDetector
 
@@ -112,11 +111,11 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
     with opened(tmp_path, model) as conversation:
         for words in (FACTS["en"][0], *OTHERS):
             conversation.say(words)
-        store = conversation._handle.database.store
-        place = thread_namespace("offloaded", "t")
-        names = [item.key for item in store.search(place, limit=100) if item.key.endswith(WORDS)]
+        store = conversation.graph.store
+        items = stored_items(store, "offloaded messages")
+        names = [item.key for item in items if item.key.endswith(WORDS)]
         for name in names:
-            store.delete(place, name)
+            store.delete(namespace_of("offloaded messages"), name)
         MEMORIES.drop("t")
         told = [e.data for e in conversation.stream(FACTS["en"][1]) if e.kind == "segment_lost"]
     assert len(names) == len(told)
@@ -133,9 +132,9 @@ def test_a_command_finds_what_was_said_and_the_next_context_shows_it(tmp_path: P
         conversation.say("Tell a joke.")
         conversation.say("And another one.")
         transcript = conversation.messages()
-        assert transcript == replay(recorded(conversation).events()).messages
+        assert transcript == replayed(conversation).messages
         assert ["recall"] == [
-            e["type"] for e in recorded(conversation).events() if e["type"] == "recall"
+            e["type"] for e in registry_of(conversation).events() if e["type"] == "recall"
         ]
     assert "1. user: “My sister Ayumi" in reply.text
     assert "contains parrot" in reply.text
@@ -279,7 +278,7 @@ async def test_the_budget_holds_what_is_rendered(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as conversation:
         for words in (FACTS["en"][0], *OTHERS):
             conversation.say(words)
-        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
+        state, scope = drive(handle_of(conversation).load_state()), handle_of(conversation).scope()
         source = drive(source_of(state, scope))
         asked = {"question": "Which chess and wool, which parrot?", "count": count}
         for budget in (0, 100, 300, 600, 2_000):
@@ -294,9 +293,9 @@ def test_a_purge_forgets_what_the_process_remembers(tmp_path: Path) -> None:
     with opened(tmp_path, Numbered()) as conversation:
         for words in (FACTS["en"][0], *OTHERS):
             conversation.say(words)
-        store = conversation._handle.database.store
+        store = conversation.graph.store
         assert MEMORIES.get(store, "t").pages
-        recorded(conversation).purge()
+        registry_of(conversation).purge()
         assert not MEMORIES.get(store, "t").pages
         assert not len(MEMORIES.get(store, "t").index)
 
@@ -405,7 +404,7 @@ def test_a_message_that_is_not_shown_must_be_worth_more(
         for words in (fact, *OTHERS, "The parrot is loud."):
             conversation.say(words)
         shown = {m.id or "" for m in conversation.messages()[-2:]}
-        state, scope = drive(conversation._handle.load_state()), conversation._handle.scope()
+        state, scope = drive(handle_of(conversation).load_state()), handle_of(conversation).scope()
         source = drive(source_of(state, scope))
         asked = {"question": question, "count": count, "budget_tokens": 2_000}
         recalled_then = drive(search_transcript(source, shown, **asked))

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores
-from tests.threads import recorded
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.reading import replayed, said
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.context.view import Reminder
 from unsay.errors import ConfigurationError
-from unsay.events.transcript_replay import replay
 from unsay.settings.settings import Context
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -68,9 +68,9 @@ def test_the_event_log_and_the_file_do_not_hold_them(tmp_path: Path) -> None:
         path, model=model, judge=scores(0.1, 0.9), reminders=ALL
     ) as conversation:
         conversation.say("q")
-        again = replay(recorded(conversation).events())
+        again = replayed(conversation)
         drafts = [message for branch in again.branches.values() for message in branch]
-        assert not any(each.text in str(recorded(conversation).events()) for each in ALL)
+        assert not any(each.text in str(registry_of(conversation).events()) for each in ALL)
         assert said(conversation.messages()) == said(again.messages)
         assert 1 == len(drafts)
         assert [{"safe", "cite", "start", "once", "rare"}] == shown(

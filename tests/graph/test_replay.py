@@ -10,9 +10,10 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from tests.events.events_kit import as_stored
-from tests.graph.kit import GOOD, Numbered, config, make, said, scores
+from tests.graph.kit import GOOD, Numbered, config, make, scores
 from tests.graph.test_topics import ENGLISH
-from tests.threads import recorded
+from tests.reading import said
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
@@ -49,13 +50,13 @@ def everything(conversation: Conversation) -> tuple[Any, ...]:
     store: Any = conversation.graph.store
     items = store.search(("unsay",), limit=1_000)
     history = [
-        each.config for each in conversation.graph.get_state_history(conversation._handle.config)
+        each.config for each in conversation.graph.get_state_history(config(conversation.thread_id))
     ]
     return (
         as_stored(conversation.messages()),
         history,
-        recorded(conversation).events(),
-        recorded(conversation).runs(),
+        registry_of(conversation).events(),
+        registry_of(conversation).runs(),
         [(item.namespace, item.key, item.value) for item in items],
     )
 
@@ -66,7 +67,7 @@ def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
 
     found = conversation.replay()
 
-    (_, run) = recorded(conversation).runs().runs[-2:]
+    (_, run) = registry_of(conversation).runs().runs[-2:]
     assert (3, 1, run.run_id, True, "q3") == (
         found.turn,
         found.attempt,
@@ -82,7 +83,7 @@ def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
 @pytest.mark.parametrize("by", ["turn", "run", "attempt"])
 def test_a_failed_attempt_is_found(conversation: Conversation, by: str) -> None:
     """By its turn's number, by its run, by its number in the turn, and by all of them."""
-    run = recorded(conversation).runs().runs[1].run_id
+    run = registry_of(conversation).runs().runs[1].run_id
     asked: dict[str, Any] = {"turn": {"turn": 2}, "run": {"run_id": run}}.get(
         by, {"turn": 2, "run_id": run, "attempt": 1}
     )
@@ -349,7 +350,7 @@ def test_another_threads_requests_are_not_shown(conversation: Conversation, tmp_
         assert "hello" == other.replay().question
         with pytest.raises(UnknownRunError):
             other.replay(run_id=conversation.replay().run_id)
-    recorded(conversation).purge()
+    registry_of(conversation).purge()
     store: Any = conversation.graph.store
     assert [] == store.search(("unsay", "requests"))
 

@@ -6,7 +6,8 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
 from tests.graph.back_kit import JAPANESE
-from tests.graph.kit import Numbered, config, make, say, scores, transcript
+from tests.graph.kit import Numbered, config, make, say, scores
+from tests.reading import listed_branches, transcript
 from unsay.conversation.conversation import Conversation
 from unsay.messages.content import preview, text_of
 from unsay.results.svg import mimebundle
@@ -94,7 +95,7 @@ def test_an_automatic_rollback_is_restored_before_what_follows(*, store: bool, n
     judge = scores(0.9, 0.6, 0.1, 0.9)
     graph = make(Numbered(), judge, settings={"rollback_to": "checkpoint"}, **options)
     state = say(graph, "q1", "q2", "q3")
-    branch = next(each["id"] for each in state["branches"] if each["size"] == 2)
+    branch = next(branch.id for branch in listed_branches(graph) if branch.size == 2)
     assert any(f"/restore {branch} " in str(each.content) for each in state["messages"])
     say(graph, f"/restore {branch}" if names else "/restore")
     asked = ["human: q1", "human: q2", "human: q3"]
@@ -143,7 +144,7 @@ def test_a_graph_keeps_commands_out_of_what_it_restores() -> None:
         if isinstance(m, HumanMessage) and str(m.content).startswith("q")
     ]
     assert isinstance(state["messages"][-1], AIMessage)
-    assert [2] == [each["size"] for each in state["branches"]]
+    assert [2] == [branch.size for branch in listed_branches(graph)]
 
 
 def test_a_graph_restores_what_was_forgotten_and_rolled_back() -> None:

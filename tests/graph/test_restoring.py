@@ -5,18 +5,11 @@ from typing import Any
 import pytest
 from langchain_core.messages import ToolMessage
 
-from tests.graph.back_kit import (
-    SHIFTS,
-    Opening,
-    branch_of,
-    branches_of,
-    state,
-    three,
-    words,
-)
-from tests.graph.kit import Numbered, said, scores
+from tests.graph.back_kit import SHIFTS, Opening, three
+from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
-from tests.threads import recorded
+from tests.reading import branch_of, branches, questions, said, state_of
+from tests.threads import registry_of
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
 from unsay.messages.conformance import faults
 from unsay.messages.content import text_of
@@ -75,7 +68,7 @@ def test_a_branch_far_back_still_returns(opened: Opening) -> None:
     assert ["other 24"] == [
         each.words for each in conversation.branches() if each.kind == "restore"
     ]
-    assert ["q0", "the first one"] == words(conversation)
+    assert ["q0", "the first one"] == questions(conversation)
     checked(conversation)
 
 
@@ -142,7 +135,7 @@ def test_a_compacted_topic_is_shown_until_the_topic_changes(opened: Opening, nam
     assert not any("asked: What is a list?" in text for text in shown)
     assert "What is a list?" not in model.texts()
     assert ["expand"] == [
-        e["type"] for e in recorded(conversation).events() if e["type"] == "expand"
+        e["type"] for e in registry_of(conversation).events() if e["type"] == "expand"
     ]
     checked(conversation)
 
@@ -159,9 +152,9 @@ def test_an_opened_topic_closes_with_an_undo(opened: Opening) -> None:
     with pytest.raises(ConflictError, match="not compacted"):
         conversation.restore("topic-1")
     conversation.undo()
-    summarized = state(conversation)["expanded"]
+    summarized = state_of(conversation)["expanded"]
     conversation.redo()
-    opened_again = state(conversation)["expanded"]
+    opened_again = state_of(conversation)["expanded"]
     conversation.undo()
     conversation.say("and tomorrow?")
 
@@ -179,7 +172,7 @@ def test_opened_topics_are_bounded(opened: Opening) -> None:
     for number in range(EXPANDED + 2):
         conversation.restore(f"topic-{number + 1}")
 
-    assert EXPANDED == len(state(conversation)["expanded"])
+    assert EXPANDED == len(state_of(conversation)["expanded"])
 
 
 @pytest.mark.sample(every=2)
@@ -202,7 +195,7 @@ def test_what_cannot_be_restored(
     conversation = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
     conversation.say("q1")
     draft = branch_of(conversation, "draft")
-    drafted = {branch["id"]: branch for branch in branches_of(conversation)}[draft]["drafts"][0].id
+    drafted = {branch.id: branch for branch in branches(conversation)}[draft].drafts[0].id
     for question in ("q2", "q3"):
         conversation.say(question)
     conversation.rollback(turns=1)
@@ -232,7 +225,7 @@ def test_a_rejected_draft_is_picked(opened: Opening) -> None:
     conversation = opened(judge=scores(0.1, 0.9))
     conversation.say("q1")
     branch = branch_of(conversation, "draft")
-    draft = branches_of(conversation)[0]["drafts"][0]
+    draft = branches(conversation)[0].drafts[0]
 
     conversation.pick([draft.id], branch)
 
@@ -259,7 +252,7 @@ def test_messages_of_a_fork_are_picked(opened: Opening) -> None:
 
     assert ["human: elsewhere", "human: q1"] == lines[6::2]
     assert (10, ids[-2:]) == (len(set(names)), names[6:8])
-    assert ["q1", "q2", "q3"] == words(conversation)
+    assert ["q1", "q2", "q3"] == questions(conversation)
     checked(conversation)
 
 
@@ -275,7 +268,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
 
     calls = next(
         n
-        for n, m in zip(names, branches_of(conversation)[0]["messages"], strict=True)
+        for n, m in zip(names, branches(conversation)[0].messages, strict=True)
         if m.type == "tool"
     )
     conversation.pick([question, calls, names[-1]], branch)

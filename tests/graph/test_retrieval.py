@@ -11,9 +11,8 @@ from langchain_core.tools import BaseTool, StructuredTool, tool
 from pydantic import BaseModel, Field
 
 from tests.graph.kit import config, make, whole
-from tests.threads import recorded
+from tests.reading import replayed
 from unsay import Conversation, reversible
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import annotation_of
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat
@@ -297,7 +296,7 @@ def test_searches_are_in_the_event_log_and_survive_undo_and_restart(tmp_path: Pa
         model = researcher("chief town", repeats)
     with Conversation.open(path, thread="t", model=model, **options) as again:
         stored = again.messages()
-        logged = replay(recorded(again).events()).messages
+        logged = replayed(again).messages
         again.say("What is the capital of Australia called?")
 
     outcomes = [annotation_of(m).get("outcome") for m in stored if m.type == "tool"]

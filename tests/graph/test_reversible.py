@@ -12,8 +12,9 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command
 
 from tests.children import run_child
-from tests.graph.kit import GOOD, config, make, said, say, scores, transcript
-from tests.threads import recorded
+from tests.graph.kit import GOOD, config, make, say, scores
+from tests.reading import branches, calls_to_undo, handle_of, said, transcript
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import (
@@ -22,7 +23,7 @@ from unsay.errors import (
     EmptyAnswerError,
     ModelUnavailableError,
 )
-from unsay.history.branch import Label, list_stored_branches
+from unsay.history.branch import Label
 from unsay.history.compensations import list_entries
 from unsay.messages.annotations import is_notice
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls, attempt_of, question_of
@@ -154,7 +155,7 @@ def opened(folder: Path, **options: Any) -> Conversation:
 
 def step_log(conversation: Conversation) -> list[tuple[str, str]]:
     """Each call's tool and how far its compensation is."""
-    found = drive(list_entries(conversation._handle.database.store, "t"))
+    found = drive(list_entries(conversation.graph.store, "t"))
     return sorted((each.compensation.tool, each.status) for each in found)
 
 
@@ -427,12 +428,12 @@ def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_pat
     with opened(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
-        before, events = conversation.messages(), recorded(conversation).events()
+        before, events = conversation.messages(), registry_of(conversation).events()
         with pytest.raises(ConflictError, match="the dear ticket to Paris"):
             conversation.rollback()
 
         assert before == conversation.messages()
-        assert events == recorded(conversation).events()
+        assert events == registry_of(conversation).events()
         assert ["+Paris"] == WORLD
         assert [("book_dear", "made")] == step_log(conversation)
 
@@ -461,7 +462,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
     with opened(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
-        inner = conversation._handle
+        inner = handle_of(conversation)
         state = drive(inner.load_state())
         scope = inner.scope(lambda call: yes and "Paris" == call.args["to"])
         cause = Label(kind="person", reason="r", created_at=scope.now())
@@ -471,7 +472,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
         assert ["undone" if yes else "skipped"] == [each.result for each in report.outcomes]
         assert 2 == len(conversation.messages())
-        assert [] == drive(inner.snapshot()).values["pending_compensations"]
+        assert [] == calls_to_undo(conversation)
 
 
 def test_a_draft_whose_action_must_be_confirmed_asks_before_the_next_attempt() -> None:
@@ -724,8 +725,7 @@ def test_a_refused_verb_leaves_no_branch(tmp_path: Path, verb: str) -> None:
 
 def stored_branches(conversation: Conversation) -> list[tuple[str, str]]:
     """Each branch of the store: its kind and its id."""
-    found = drive(list_stored_branches(*conversation._handle.address))
-    return [(each["kind"], each["id"]) for each in found]
+    return [(branch.kind, branch.id) for branch in branches(conversation)]
 
 
 @pytest.mark.sample(every=2)

@@ -18,9 +18,10 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, interrupt
 
 from tests.children import run_child
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores
 from tests.graph.test_hosts import events, streamed
-from tests.threads import recorded
+from tests.reading import said, transcript
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import SessionEndedError
@@ -131,9 +132,11 @@ def test_labels_of_the_run_are_on_its_events(tmp_path: Path) -> None:
         tmp_path / "t.db", model=Numbered(), judge=scores(), context=context
     ) as t:
         t.say("q")
-        (run,) = recorded(t).runs(labels={"tenant": "a"}).runs
-        found = {(e["run_id"], e["turn_id"], e["labels"]["tenant"]) for e in recorded(t).events()}
-        assert () == recorded(t).runs(labels={"tenant": "b"}).runs
+        (run,) = registry_of(t).runs(labels={"tenant": "a"}).runs
+        found = {
+            (e["run_id"], e["turn_id"], e["labels"]["tenant"]) for e in registry_of(t).events()
+        }
+        assert () == registry_of(t).runs(labels={"tenant": "b"}).runs
     assert {(run.run_id, run.turn_id, "a")} == found
 
 
@@ -223,9 +226,9 @@ def test_the_question_said_again_resumes_its_run(tmp_path: Path) -> None:
         for _ in range(2):
             with pytest.raises(Exception, match="could not be reached"):
                 conversation.say("q")
-        (failed,) = recorded(conversation).runs(status="failed").runs
+        (failed,) = registry_of(conversation).runs(status="failed").runs
         conversation.say("q")
-        (whole,) = recorded(conversation).runs().runs
+        (whole,) = registry_of(conversation).runs().runs
 
     assert (failed.run_id, 2) == (whole.run_id, failed.attempt)
     assert (failed.error or "").startswith("ModelUnavailableError: The model could not be reached")
@@ -322,11 +325,11 @@ def test_a_decision_that_fails_is_not_lost_with_the_run(tmp_path: Path) -> None:
     judge = scores(0.1, 0.1, 0.9)
     with Conversation.open(tmp_path / "t.db", model=Numbered(), judge=judge, settings=ASKING) as t:
         t.say("q")
-        first = recorded(t).runs(status="paused").runs[0]
+        first = registry_of(t).runs(status="paused").runs[0]
         t.resume({"decisions": [{"type": "respond", "message": "Shorter."}]})
-        second = recorded(t).runs(status="paused").runs[0]
+        second = registry_of(t).runs(status="paused").runs[0]
         t.resume("approve")
-        assert [DONE] == lines(recorded(t).runs().runs)
+        assert [DONE] == lines(registry_of(t).runs().runs)
     assert first.suspension is not None
     assert second.suspension is not None
     assert first.run_id == second.run_id
@@ -353,9 +356,11 @@ async def test_a_run_that_the_host_cancels(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        canceled = (await recorded(conversation).runs()).runs
+        canceled = (await registry_of(conversation).runs()).runs
         reply = await conversation.say("q")
-        assert [("completed", "completed", 2)] == lines((await recorded(conversation).runs()).runs)
+        assert [("completed", "completed", 2)] == lines(
+            (await registry_of(conversation).runs()).runs
+        )
         assert ["human: q", f"ai: {GOOD}"] == said(await conversation.messages())
     assert [("canceled", "canceled", 1)] == lines(canceled)
     assert ("the host stopped it", GOOD) == (canceled[0].error, reply.text)
@@ -379,9 +384,11 @@ async def test_a_stream_that_is_left_early_is_a_canceled_run(tmp_path: Path) -> 
                 break
         await stream.aclose()
         waits.clear()
-        assert [("canceled", "canceled", 1)] == lines((await recorded(conversation).runs()).runs)
+        assert [("canceled", "canceled", 1)] == lines((await registry_of(conversation).runs()).runs)
         assert GOOD == (await conversation.say("q")).text
-        assert [("completed", "completed", 2)] == lines((await recorded(conversation).runs()).runs)
+        assert [("completed", "completed", 2)] == lines(
+            (await registry_of(conversation).runs()).runs
+        )
 
 
 @FORMS
@@ -499,8 +506,8 @@ def test_an_ended_conversation_is_refused_in_every_form(tmp_path: Path) -> None:
         tmp_path / "t.db", thread="t", model=Numbered(), judge=scores()
     ) as conversation:
         conversation.say("q1")
-        before = (said(conversation.messages()), len(recorded(conversation).events()))
-        assert "ended" == recorded(conversation).end().status
+        before = (said(conversation.messages()), len(registry_of(conversation).events()))
+        assert "ended" == registry_of(conversation).end().status
         for refused in (
             lambda: conversation.say("q2"),
             lambda: list(conversation.stream("q2")),
@@ -508,9 +515,9 @@ def test_an_ended_conversation_is_refused_in_every_form(tmp_path: Path) -> None:
         ):
             with pytest.raises(SessionEndedError, match="begin another thread"):
                 refused()
-        assert [DONE] == lines(recorded(conversation).runs().runs)
+        assert [DONE] == lines(registry_of(conversation).runs().runs)
         assert before[0] == said(conversation.messages())[:2]
-        assert before[1] <= len(recorded(conversation).events())
+        assert before[1] <= len(registry_of(conversation).events())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import tool
 
-from tests.graph.kit import config, make, said, say, scores, transcript, whole
+from tests.graph.kit import config, make, say, scores, whole
+from tests.reading import said, transcript
 from unsay import reversible, risky
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConfigurationError, InputError

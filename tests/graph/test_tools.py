@@ -5,8 +5,9 @@ from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say
+from tests.graph.kit import GOOD, Numbered, config, make, say
 from tests.graph.test_hosts import streamed, tokens
+from tests.reading import listed_branches, said
 from unsay.errors import ConfigurationError, ToolStepsError
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
@@ -96,7 +97,7 @@ def test_a_rejected_draft_is_resumed_at_its_last_finished_tool_step() -> None:
 
     assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
     assert f"ai: {GOOD}" == said(state["messages"])[-1]
-    assert ["Fish."] == [m.content for m in state["branches"][0]["body"]["drafts"]]
+    assert ["Fish."] == [draft.content for draft in listed_branches(graph)[0].drafts]
     assert 1 == len(CALLS)
     assert state["messages"][2].content in [m.content for m in chat.calls[-1] if m.type == "tool"]
     assert [] == state["checkpoints"][:-1]

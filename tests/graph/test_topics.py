@@ -1,7 +1,8 @@
 import pytest
 from langchain_core.messages import BaseMessage
 
-from tests.graph.kit import config, make, said, say
+from tests.graph.kit import config, make, say
+from tests.reading import said
 from unsay.context.compaction import summary_message
 from unsay.prompts.catalogue import Texts
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge

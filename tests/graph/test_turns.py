@@ -6,10 +6,10 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
-from tests.graph.kit import GOOD, Numbered, config, make, said, say, scores, transcript, whole
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.reading import listed_branches, said, state_of, stored_items, transcript
 from unsay.errors import EmptyAnswerError, MissingModelError, ModelReplyError
 from unsay.graph.builder import build_graph
-from unsay.history.branch import unpack
 from unsay.messages.annotations import annotation_of, spoken
 from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.testing.scripts import question_of
@@ -112,24 +112,23 @@ def test_the_branch_keeps_the_rejected_draft() -> None:
     chat = ScriptedChat(replies={"q": ["Nonsense about fish.", "A better answer."]})
     graph = make(chat, ScriptedJudge(scores={"fish": 0.1}))
 
-    state = say(graph, "q")
+    say(graph, "q")
 
-    (ref,) = state["branches"]
-    (item,) = graph.store.search(("unsay", "branches", "t"))  # type: ignore[union-attr]
-    assert item.key == ref["id"]
-    assert "body" not in ref
-    assert ["Nonsense about fish."] == [m.content for m in unpack(item.value)["drafts"]]
+    (branch,) = listed_branches(graph)
+    (item,) = stored_items(graph.store, "branches")
+    assert item.key == branch.id
+    assert "Nonsense about fish." not in str({**state_of(graph), "messages": []})
+    assert ["Nonsense about fish."] == [draft.content for draft in branch.drafts]
 
 
 def test_without_a_store_the_state_carries_the_branch() -> None:
     """A host without a store still keeps what was taken back."""
     graph = make(Numbered(), scores(0.1, 0.9), store=None)
 
-    state = say(graph, "q")
+    say(graph, "q")
 
-    assert [m.content for m in state["branches"][0]["body"]["drafts"]] == [
-        "This is draft 1, about what was asked."
-    ]
+    (branch,) = listed_branches(graph)
+    assert ["This is draft 1, about what was asked."] == [draft.content for draft in branch.drafts]
 
 
 def test_exhausted_attempts_deliver_the_best_draft_flagged_on_the_whole_record() -> None:
@@ -150,7 +149,7 @@ def test_exhausted_attempts_deliver_the_best_draft_flagged_on_the_whole_record()
     assert annotation_of(state["messages"][-1])["flag"] == "low_quality"
     assert state["quality_score"] == 0.4
     assert len(model.inputs) == 5
-    assert [ref["kind"] for ref in state["branches"]] == ["draft", "draft", "rejected"]
+    assert [branch.kind for branch in listed_branches(graph)] == ["draft", "draft", "rejected"]
 
 
 def test_a_failure_goes_to_the_last_checkpoint_and_a_second_one_further() -> None:
@@ -212,7 +211,7 @@ def test_an_injected_exchange_is_judged_before_anything_is_answered() -> None:
         "ai: This is draft 2, about what was asked.",
     ]
     assert not any("bad question" in text or "bad answer" in text for text in model.texts(-1))
-    assert [ref["kind"] for ref in whole(graph, state)["branches"]] == ["context"]
+    assert [branch.kind for branch in listed_branches(graph)] == ["context"]
     assert "was removed because a judge rejected it" in model.texts(-1)[-1]
 
 

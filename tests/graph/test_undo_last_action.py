@@ -8,7 +8,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
-from tests.threads import recorded
+from tests.reading import replayed, state_of
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation, Registry
 from unsay.cli.run import language_of_thread
 from unsay.errors import (
@@ -17,7 +18,6 @@ from unsay.errors import (
     UnknownCheckpointError,
     UnknownTurnError,
 )
-from unsay.events import replay
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedDetector
 
@@ -36,7 +36,7 @@ def opened(model: Any = None, **options: Any) -> Conversation:
 
 def labels(conversation: Conversation) -> dict[str, str]:
     """The thread's labels."""
-    return dict(recorded(conversation).label().labels)
+    return dict(registry_of(conversation).label().labels)
 
 
 def kept(conversation: Conversation) -> tuple[Any, ...]:
@@ -58,7 +58,7 @@ DEEDS = {
     "forget": lambda c: c.forget(turns=1),
     "checkpoint": lambda c: c.checkpoint("here"),
     "start_task": lambda c: c.checkpoint("the move", task=True),
-    "label": lambda c: recorded(c).label(project="other", owner="me"),
+    "label": lambda c: registry_of(c).label(project="other", owner="me"),
     "retry": lambda c: c.retry(),
     "remove": lambda c: c.remove(1),
     "edit": lambda c: c.edit(1, "What is a tuple?"),
@@ -71,7 +71,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
     conversation = opened()
     conversation.pins.add(turn=1)
-    recorded(conversation).label(project="one")
+    registry_of(conversation).label(project="one")
     before = kept(conversation)
     DEEDS[deed](conversation)
     after = kept(conversation)
@@ -81,7 +81,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
         assert before == kept(conversation)
         conversation.redo()
         assert after == kept(conversation)
-    assert conversation.messages() == replay(recorded(conversation).events()).messages
+    assert conversation.messages() == replayed(conversation).messages
 
 
 @pytest.mark.sample(every=2)
@@ -110,7 +110,7 @@ def test_the_metadata_are_empty_again_without_a_checkpoint() -> None:
 
 def stored(conversation: Conversation) -> dict[str, Any]:
     """The graph's state."""
-    values: dict[str, Any] = conversation.graph.get_state(conversation._handle.config).values
+    values: dict[str, Any] = state_of(conversation)
     return values
 
 
@@ -236,7 +236,7 @@ def test_the_first_task_starts_at_the_beginning() -> None:
     assert [] == conversation.messages()
     conversation.undo()
     assert 1 == len(turns(conversation))
-    assert conversation.messages() == replay(recorded(conversation).events()).messages
+    assert conversation.messages() == replayed(conversation).messages
 
 
 def test_a_task_is_started_by_an_order() -> None:
@@ -466,13 +466,13 @@ def test_a_range_is_no_place_of_a_compaction() -> None:
 def test_a_compaction_by_hand_is_in_the_event_log() -> None:
     """So are its undo and its redo."""
     conversation, _, _ = compacted()
-    before = len(recorded(conversation).events())
+    before = len(registry_of(conversation).events())
     conversation.compact(1)
     conversation.undo()
     conversation.redo()
     logged = [
         (each["type"], each["data"].get("summary"))
-        for each in recorded(conversation).events()[before:]
+        for each in registry_of(conversation).events()[before:]
     ]
     assert [("compaction", SUMMARY), ("expand", None), ("compaction", SUMMARY)] == logged
 
@@ -489,7 +489,7 @@ def test_a_reply_names_the_checkpoints_that_an_edit_removed() -> None:
 def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
     """They are listed, undone and redone, and the first message keeps them."""
     with Conversation.open(tmp_path / "t.db", thread="t", model=lambda _: "Yes.") as conversation:
-        assert {"project": "one"} == recorded(conversation).label(project="one").labels
+        assert {"project": "one"} == registry_of(conversation).label(project="one").labels
         assert "Changed the labels back." in conversation.say("/undo").text
         with Registry.open(tmp_path / "t.db") as registry:
             assert {} == registry.session("t").labels

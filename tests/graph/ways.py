@@ -4,10 +4,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_to_dict
 
 from tests.graph.steps import step
-from tests.threads import recorded
+from tests.reading import replayed
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnknownBranchError
-from unsay.events.transcript_replay import replay
 
 PLACES = st.integers(0, 9)
 
@@ -44,7 +43,7 @@ class Ways:
         """Somebody takes a message of an abandoned line over."""
         branch = self._abandoned(place)
         # A crash can leave a stored branch whose event was never committed.
-        cut = replay(recorded(self.conversation).events()).branches.get(branch, ())
+        cut = replayed(self.conversation).branches.get(branch, ())
         if cut:
             self.conversation.pick([cut[which % len(cut)].id or ""], branch)
 
@@ -56,7 +55,7 @@ class Ways:
         transcript = [message_to_dict(message) for message in other.messages()]
         source = [message_to_dict(message) for message in self.conversation.messages()]
         assert transcript == source[: len(transcript)]
-        assert transcript == [message_to_dict(m) for m in replay(recorded(other).events()).messages]
+        assert transcript == [message_to_dict(m) for m in replayed(other).messages]
 
     def _abandoned(self, place: int) -> str:
         lines = [each.id for each in self.conversation.branches() if each.id.startswith("branch-")]

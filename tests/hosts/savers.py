@@ -12,11 +12,9 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import AsyncSqliteStore, SqliteStore
 
-from unsay.effects import drive
+from tests.reading import messages
 from unsay.graph import build_graph
 from unsay.hosts.entry import HostGraph
-from unsay.state import offloaded_of
-from unsay.storage.pages import read_back
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedJudge
 
@@ -126,12 +124,7 @@ WAYS: dict[str, Callable[[HostGraph, str], str]] = {
 
 def questions_of(graph: HostGraph) -> list[str]:
     """The questions of a transcript in which each turn is whole, offloaded turns included."""
-    state: Any = graph.get_state(CONFIG).values
-    live = state.get("messages", [])
-    if graph.store is None:
-        return questions_in(live)
-    pages = drive(read_back(graph.store, "t", offloaded_of(state), None))
-    return questions_in([*(m for page in reversed(pages) for m in page.messages), *live])
+    return questions_in(messages(graph))
 
 
 def questions_in(messages: list[Any]) -> list[str]:

@@ -16,7 +16,7 @@ from langgraph.types import Command, Send
 from typing_extensions import TypedDict
 
 from tests.graph.kit import Numbered, config, make, scores
-from tests.graph.kit import said as said_with_ids
+from tests.reading import said as said_with_ids
 from unsay.errors import ConfigurationError
 from unsay.graph import as_node, build_graph
 from unsay.hosts.entry import HostGraph

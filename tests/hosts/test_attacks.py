@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import ExitStack, suppress
 from itertools import count
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -14,19 +14,14 @@ from langgraph.errors import EmptyInputError, InvalidUpdateError
 from langgraph.types import Command, Overwrite, Send
 
 from tests.hosts.conftest import in_langgraphs_file, in_memory, in_our_file
+from tests.reading import listed_branches, messages, messages_with_branch
 from unsay import reversible
-from unsay.effects import drive
 from unsay.errors import ConflictError, UnsayError
 from unsay.graph import build_graph
-from unsay.history.branch import list_stored_branches
 from unsay.hosts.entry import HostGraph
-from unsay.hosts.time_travel import place_of
-from unsay.memory.offload import load_segments
 from unsay.messages.annotations import KEY, annotation_of
 from unsay.messages.content import text_of
-from unsay.moves.restore import restore
-from unsay.state import Input, State, offloaded_of, with_update
-from unsay.storage.pages import read_back
+from unsay.state import Input, State
 from unsay.testing import ScriptedChat
 
 REFUNDED: list[str] = []
@@ -164,31 +159,18 @@ class Attacker:
 
     def transcript(self) -> list[AnyMessage]:
         """All messages, also those that the store has."""
-        state: Any = self.graph.get_state(self.config).values
-        pages = drive(read_back(self.graph.store, self.thread, offloaded_of(state), None))
-        older = [message for page in reversed(pages) for message in page.messages]
-        return [*older, *state.get("messages", [])]
+        return messages(self.graph, self.thread)
 
     def branches(self) -> dict[str, list[str]]:
         """The texts of each branch that the state lists, by its id."""
-        refs = {ref["id"] for ref in self.graph.get_state(self.config).values.get("branches", [])}
-        stored_branches = drive(list_stored_branches(self.graph.store, self.thread))
-        texts_by_branch = {
-            branch["id"]: [text_of(m) for m in branch["messages"]] for branch in stored_branches
+        return {
+            branch.id: list(map(text_of, branch.messages))
+            for branch in listed_branches(self.graph, self.thread)
         }
-        assert refs <= texts_by_branch.keys()
-        return {name: texts_by_branch[name] for name in refs}
 
     def restored(self, branch_id: str) -> list[str]:
         """The texts of the transcript as it would be after a restore of the branch."""
-        thread_place = place_of(self.graph, self.graph.services, self.config)
-        assert thread_place is not None
-        scope = thread_place.scope()
-        state = cast("State", self.graph.get_state(self.config).values)
-        state = with_update(state, drive(load_segments(state, scope, {None})))
-        stored_branches = drive(list_stored_branches(self.graph.store, self.thread))
-        update = drive(restore(state, scope, branch_id, stored_branches))
-        return [text_of(message) for message in with_update(state, update)["messages"]]
+        return list(map(text_of, messages_with_branch(self.graph, branch_id, self.thread)))
 
     def take(self, step: Any) -> None:
         """One step; what is refused is refused with an error of ours or of LangGraph."""

@@ -21,10 +21,9 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from tests.hosts.savers import CONFIG, answer, answering, invoke, question_input
-from tests.threads import recorded
+from tests.reading import replayed
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConflictError
-from unsay.events import replay
 from unsay.storage.items import freeze_messages
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
@@ -169,9 +168,9 @@ def test_a_reply_is_that_of_its_own_question(tmp_path: Path) -> None:
                     f"This answers Question {number}" == conversation.say(f"Question {number}").text
                 )
                 assert 2 * (number + 1) == len(conversation.messages())
-                assert freeze_messages(
-                    replay(recorded(conversation).events()).messages
-                ) == freeze_messages(conversation.messages())
+                assert freeze_messages(replayed(conversation).messages) == freeze_messages(
+                    conversation.messages()
+                )
 
 
 def test_a_copy_goes_on_from_its_newest_state() -> None:

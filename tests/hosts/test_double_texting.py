@@ -23,7 +23,7 @@ from tests.hosts.test_langgraph_dev import (  # noqa: F401 - fixtures
     transcript,
 )
 from tests.http.replies import ANSWERER, answers, grades
-from unsay.history.branch import unpack
+from tests.reading import listed_ids, read_branch
 from unsay.types import StoredBranch
 
 pytestmark = pytest.mark.full
@@ -51,7 +51,7 @@ async def first_run(thread: Thread, *, is_read: bool = True) -> AsyncIterator[st
 
 async def branches(thread: Thread) -> list[StoredBranch]:  # noqa: F811
     """The thread's stored branches."""
-    return [unpack(item["value"]) for item in await items(thread, "branches")]
+    return [read_branch(item["value"]) for item in await items(thread, "branches")]
 
 
 async def text_again(thread: Thread, strategy: Any) -> dict[str, Any]:  # noqa: F811
@@ -89,7 +89,7 @@ async def test_interrupted_question_stays_in_the_transcript(
         state = await text_again(thread, "interrupt")
     assert [TURNS[0], *TURNS[2:]] == transcript(state)
     assert [TURNS[0], *TURNS[2:]] == transcript(await thread.state())
-    assert not state.get("branches")
+    assert [] == listed_ids(state)
 
 
 @pytest.mark.parametrize("earlier", ["", "And a spider?"], ids=["first turn", "later turn"])

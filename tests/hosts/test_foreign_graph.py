@@ -10,7 +10,8 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph import END, START, MessagesState, StateGraph
 from typing_extensions import TypedDict
 
-from tests.graph.kit import Numbered, config, make, said, say
+from tests.graph.kit import Numbered, config, make, say
+from tests.reading import said
 from unsay.state import merge_messages
 from unsay.storage.base import Database
 from unsay.storage.sqlite import open_database

@@ -27,8 +27,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 from typing_extensions import TypedDict
 
-from tests.graph.kit import said
 from tests.hosts.savers import answering, question_input
+from tests.reading import said
 from unsay.conversation.conversation import Conversation
 from unsay.errors import InputError, ModelReplyError
 from unsay.graph import build_graph

@@ -16,6 +16,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import GOOD, Numbered, config, make, say, scores
+from tests.reading import listed_branches
 from tests.tiers import sampled
 from unsay import Conversation, reversible
 from unsay.messages.annotations import KEY, annotation_of, is_notice
@@ -215,7 +216,7 @@ def test_what_a_host_leaves_behind_proves_no_verdict(leaves: str, storage: dict[
     removed = answer.id if leaves == "judged" else "other"
     graph.update_state(config(), {"messages": [RemoveMessage(id=removed)]})
     if leaves == "forged":
-        branch = graph.get_state(config()).values["branches"][-1]["id"]
+        branch = listed_branches(graph)[-1].id
         say(graph, f"/restore {branch}")
 
     state = say(graph, "three")

@@ -13,6 +13,7 @@ from llmock.pytest_plugin import LLMock
 from llmock.scenarios import Delay, Fail
 
 from tests.http.replies import ANSWERER, answers, bodies, grades
+from tests.reading import listed_ids, listed_kinds
 from unsay.state import Input, Output
 
 pytestmark = pytest.mark.full
@@ -116,7 +117,7 @@ async def test_bad_draft_is_rolled_back_in_the_graph(thread: Thread, llmock: LLM
     await thread.say(QUESTION)
     state = await thread.state()
     assert TURN == transcript(state)
-    assert ["draft"] == [branch["kind"] for branch in state["branches"]]
+    assert ["draft"] == listed_kinds(state)
     retry = bodies(llmock, "answerer")[-1]["messages"]
     assert (True, False) == (REASON in retry[0]["content"], BAD in str(retry))
 
@@ -231,7 +232,7 @@ async def test_person_rejects_every_draft(thread: Thread, llmock: LLMock) -> Non
     await thread.run(command={"resume": [{"type": "ignore", "args": None}]}, context=asking)
     state = await thread.state()
     assert BAD not in str(transcript(state))
-    assert ["rejected"] == [branch["kind"] for branch in state["branches"]]
+    assert ["rejected"] == listed_kinds(state)
 
 
 async def test_context_of_a_run_overrides_settings(thread: Thread, llmock: LLMock) -> None:
@@ -365,7 +366,7 @@ async def test_the_event_log_and_the_branches_are_in_the_servers_store(
     first = pages[newest_page["before"]]
     assert (2, None) == (len(pages), first["before"])
     assert 0 < first["count"] < newest_page["count"] == head["count"]
-    assert [branch["key"]] == [ref["id"] for ref in (await thread.state())["branches"]]
+    assert [branch["key"]] == listed_ids(await thread.state())
 
 
 async def test_an_ended_thread_refuses_the_next_run(thread: Thread, llmock: LLMock) -> None:

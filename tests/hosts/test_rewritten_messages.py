@@ -13,12 +13,10 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from tests.graph.kit import config, said, transcript
+from tests.graph.kit import config
+from tests.reading import replayed, said, transcript
 from unsay import Conversation
-from unsay.effects import drive
-from unsay.events.transcript_replay import replay
 from unsay.graph import build_graph
-from unsay.storage.event_log import read_events
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 
 ADDRESSES = ("ann@example.com", "bob@example.org", "cy@example.net")
@@ -83,8 +81,7 @@ async def test_the_transcript_and_the_judge_get_the_rewritten_text(
             await graph.ainvoke(value, config())
         values = graph.get_state(config()).values
         assert [] == leaks(values["messages"], values["topics"], values["checkpoints"])
-        events = drive(read_events(store, "t", values["event_log"]))
-        assert values["messages"] == replay(events).messages
+        assert values["messages"] == replayed(graph).messages
 
     assert len(judge.shown) > 2
     assert [] == leaks(judge.shown, model.calls)

@@ -21,10 +21,10 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
-from tests.threads import open_conversation, recorded
+from tests.reading import replayed
+from tests.threads import open_conversation
 from unsay import Conversation, build_graph, reversible
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
-from unsay.events.transcript_replay import replay
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls, attempt_of, question_of
 
 SOME: dict[str, list[AnyMessage]] = {
@@ -86,7 +86,7 @@ def seats(messages: list[AnyMessage]) -> list[str]:
 
 def is_sound(conversation: Conversation) -> bool:
     """Whether the event log gives the transcript, as `unsay events --verify` checks it."""
-    return replay(recorded(conversation).events()).messages == conversation.messages()
+    return replayed(conversation).messages == conversation.messages()
 
 
 WAYS: dict[str, Callable[[Conversation, list[AnyMessage]], Any]] = {

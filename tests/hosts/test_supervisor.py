@@ -9,7 +9,8 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from tests.graph.kit import Numbered, config, said, scores
+from tests.graph.kit import Numbered, config, scores
+from tests.reading import said
 from unsay.graph import as_node, build_graph
 from unsay.messages.content import text_of
 from unsay.testing import ScriptedChat

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import RemoveMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
@@ -14,19 +14,24 @@ from langgraph.store.memory import InMemoryStore
 from langgraph.types import Command, StateSnapshot
 
 from tests.children import run_child
-from tests.graph.kit import Numbered, config, make, said, say, scores, transcript
+from tests.graph.kit import Numbered, config, make, say, scores
+from tests.reading import (
+    branches,
+    listed_branches,
+    listed_ids,
+    replayed,
+    said,
+    stored_items,
+    transcript,
+)
 from unsay import Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import UnknownCheckpointError
-from unsay.events.transcript_replay import replay
-from unsay.history.branch import list_stored_branches
 from unsay.history.threads import purge_items
 from unsay.hosts.entry import HostGraph
 from unsay.messages.annotations import spoken
-from unsay.storage.event_log import read_events
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ToolCalls
-from unsay.types import StoredBranch
 
 ASKED: Any = {"messages": [("user", "another")]}
 MISSING = "1f000000-0000-6000-8000-000000000000"
@@ -52,22 +57,9 @@ def end_of(graph: HostGraph, turns: int) -> Any:
     return next(states).config
 
 
-def branches(graph: HostGraph) -> list[StoredBranch]:
-    """The thread's stored branches."""
-    assert graph.store is not None
-    return drive(list_stored_branches(graph.store, "t"))
-
-
 def branch_texts(graph: HostGraph) -> list[list[str]]:
     """The words of each branch that a host's change left behind."""
-    return [said(branch["messages"]) for branch in branches(graph) if branch["kind"] == "host"]
-
-
-def replay_log(graph: HostGraph) -> list[AnyMessage]:
-    """The transcript as the event log has it."""
-    assert graph.store is not None
-    head = graph.get_state(config()).values["event_log"]
-    return replay(drive(read_events(graph.store, "t", head))).messages
+    return [said(branch.messages) for branch in branches(graph) if branch.kind == "host"]
 
 
 def turn(number: int, draft: int | None = None) -> list[str]:
@@ -117,9 +109,8 @@ def test_going_on_from_an_earlier_turn_keeps_the_later_ones(graph: HostGraph) ->
     other_turn = ["human: other", "ai: This is draft 4, about what was asked."]
     assert [*turn(1), *other_turn] == transcript(graph)
     assert [[*turn(2), *turn(3)]] == branch_texts(graph)
-    state = graph.get_state(config()).values
-    assert [branch["id"] for branch in branches(graph)] == [ref["id"] for ref in state["branches"]]
-    assert said(replay_log(graph)) == transcript(graph)
+    assert branches(graph) == listed_branches(graph)
+    assert said(replayed(graph).messages) == transcript(graph)
     say(graph, "/undo", "/undo")
     assert [*turn(1), *turn(2), *turn(3)] == [
         line for line in transcript(graph) if line in [*turn(1), *turn(2), *turn(3)]
@@ -167,7 +158,7 @@ def test_an_update_of_an_earlier_state_keeps_the_later_turns(graph: HostGraph) -
     assert [*turn(1), "human: more"] == transcript(graph)
     assert [turn(3), turn(2)] == branch_texts(graph)
     graph.invoke(None, config())
-    assert said(replay_log(graph)) == transcript(graph)
+    assert said(replayed(graph).messages) == transcript(graph)
 
 
 def test_going_back_and_forth_between_states(graph: HostGraph) -> None:
@@ -181,7 +172,7 @@ def test_going_back_and_forth_between_states(graph: HostGraph) -> None:
         turn(2),
         ["human: other", "ai: This is draft 3, about what was asked."],
     ] == branch_texts(graph)
-    assert said(replay_log(graph)) == transcript(graph)
+    assert said(replayed(graph).messages) == transcript(graph)
 
 
 REMOVALS = {
@@ -207,7 +198,7 @@ def test_messages_that_a_host_removes_are_a_branch(graph: HostGraph, case: str, 
         graph.invoke({"messages": [*removals, ("user", "q4")]}, config())
     assert [*expected, *turn(4)] == transcript(graph)
     assert removed == branch_texts(graph)
-    assert said(replay_log(graph)) == transcript(graph)
+    assert said(replayed(graph).messages) == transcript(graph)
     say(graph, "/undo", "/undo")
     turns = [line for line in transcript(graph) if "/undo" not in line and "q" in line]
     assert [*turn(1), *turn(2), *turn(3)] == [
@@ -297,7 +288,7 @@ def test_a_finished_tool_does_not_run_again_after_a_crash() -> None:
     graph.invoke(None, states[-1].config)
     assert ["list", "list"] == ran
     assert [["ai", "tool", "ai"]] == [
-        [m.type for m in branch["messages"]] for branch in branches(graph)
+        [m.type for m in branch.messages] for branch in branches(graph)
     ]
 
 
@@ -319,11 +310,9 @@ def test_a_copied_thread_works_far_back() -> None:
     drive(purge_items(store, "t"))
     say(graph, "/rollback 19", thread="copy")
     assert [*turn(1), *turn(2)] == transcript(graph, "copy")[:4]
-    head = graph.get_state(config("copy")).values["event_log"]
-    events = drive(read_events(store, "copy", head))
-    assert transcript(graph, "copy") == said(replay(events).messages)
-    (branch,) = drive(list_stored_branches(store, "copy"))
-    assert 2 * 19 == len(branch["messages"])
+    assert transcript(graph, "copy") == said(replayed(graph, "copy").messages)
+    (branch,) = branches(graph, "copy")
+    assert 2 * 19 == len(branch.messages)
 
 
 @pytest.mark.parametrize("turns", [0, 2])
@@ -357,8 +346,8 @@ def test_a_run_that_is_deleted_while_it_ends_loses_no_turn(turns: int) -> None:
     say(graph, "other")
     assert "human: slow" not in transcript(graph)
     assert 2 * turns + 2 == len(transcript(graph))
-    assert [["human: slow"]] == [said(branch["messages"]) for branch in branches(graph)]
-    assert said(replay_log(graph)) == transcript(graph)
+    assert [["human: slow"]] == [said(branch.messages) for branch in branches(graph)]
+    assert said(replayed(graph).messages) == transcript(graph)
 
 
 @pytest.mark.sample(every=4)
@@ -379,10 +368,10 @@ def test_a_message_that_a_host_replaces_is_a_branch(
     texts[index] = f"{new.type}: edited"
     assert [*texts, *turn(4)] == transcript(graph)
     assert [said([old[index]])] == branch_texts(graph)
-    assert said(replay_log(graph)) == transcript(graph)
+    assert said(replayed(graph).messages) == transcript(graph)
     state = say(graph, "/undo", "/undo")
     assert said(old) == said(spoken(state["messages"]))
-    assert said(replay_log(graph)) == said(state["messages"])
+    assert said(replayed(graph).messages) == said(state["messages"])
 
 
 def test_a_message_in_another_form_is_not_replaced(graph: HostGraph) -> None:
@@ -506,12 +495,12 @@ def test_a_kill_loses_no_question_that_a_host_deleted(tmp_path: Path, point: str
     database = open_database(path)
     graph = make(Numbered(), checkpointer=database.saver, store=database.store)
     say(graph, "q3")
-    (branch,) = [b for b in branches(graph) if "human: stopped" in said(b["messages"])]
+    (branch,) = [b for b in branches(graph) if "human: stopped" in said(b.messages)]
     state = say(graph, "q4")
     assert "human: stopped" not in said(state["messages"])
-    assert [branch["id"]] == [ref["id"] for ref in state["branches"] if ref["id"] == branch["id"]]
-    assert [] == database.store.search(("unsay", "stopped", "t"))
-    assert said(replay_log(graph)) == transcript(graph)
+    assert 1 == listed_ids(state).count(branch.id)
+    assert [] == stored_items(database.store, "unsaved question")
+    assert said(replayed(graph).messages) == transcript(graph)
     database.close()
 
 
@@ -540,4 +529,4 @@ def test_branches_of_a_host_are_compared_restored_and_undone() -> None:
         conversation.undo()
         conversation.undo()
         assert [*turn(1), *turn(2), *turn(3)] == said(conversation.messages())
-        assert said(replay_log(graph)) == transcript(graph)
+        assert said(replayed(graph).messages) == transcript(graph)

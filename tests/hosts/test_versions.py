@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import Numbered, config, make, said, say, scores
+from tests.graph.kit import Numbered, config, make, say, scores
+from tests.reading import said
 from unsay.messages.annotations import annotation_of, spoken
 from unsay.storage.sqlite import open_database
 

@@ -33,15 +33,11 @@ from tests.hosts.savers import (
     questions_in,
     questions_of,
 )
+from tests.reading import branches, listed_branches, messages_with_branch
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
-from unsay.effects import drive
 from unsay.errors import ConflictError, ThreadBusyError
-from unsay.history.branch import list_stored_branches
 from unsay.hosts.single_writer import HOLD
-from unsay.hosts.time_travel import place_of
-from unsay.moves.restore import restore
-from unsay.state import with_update
 from unsay.storage.sqlite import open_database
 from unsay.storage.writer_lock import NAMESPACE
 from unsay.testing import ScriptedJudge
@@ -561,27 +557,8 @@ def texts_of(messages: list[Any]) -> list[str]:
 
 def branches_of(graph: Any) -> list[list[str]]:
     """The texts of each branch that the thread lists."""
-    refs = graph.get_state(CONFIG).values.get("branches", [])
-    if graph.store is None:
-        return [texts_of(ref["body"]["messages"]) for ref in refs]
-    stored_branches = drive(list_stored_branches(graph.store, "t"))
-    assert [ref["id"] for ref in refs] == [branch["id"] for branch in stored_branches]
-    return [texts_of(branch["messages"]) for branch in stored_branches]
-
-
-def restored(graph: Any) -> Any:
-    """The state with the newest branch restored; nothing is stored."""
-    state = graph.get_state(CONFIG).values
-    branch = state["branches"][-1]
-    thread_place = place_of(graph, graph.services, CONFIG)
-    assert thread_place is not None
-    if graph.store is None:
-        branches_to_restore = [branch["body"]]
-    else:
-        branches_to_restore = drive(list_stored_branches(graph.store, "t"))
-    return with_update(
-        state, drive(restore(state, thread_place.scope(), branch["id"], branches_to_restore))
-    )
+    assert listed_branches(graph) == branches(graph)
+    return [texts_of(branch.messages) for branch in branches(graph)]
 
 
 BEFORE = ["before", "This answers before"]
@@ -632,7 +609,8 @@ def test_a_late_commit_takes_nothing_from_the_other(
         invoke(graph, "next")
         turns = [*turns, "next", "This answers next"]
         assert [*BEFORE, *turns] == texts_of(graph.get_state(CONFIG).values["messages"])
-        assert late[0] in texts_of(restored(graph)["messages"])
+        newest_branch = listed_branches(graph)[-1]
+        assert late[0] in texts_of(messages_with_branch(graph, newest_branch.id))
 
 
 @pytest.mark.parametrize(

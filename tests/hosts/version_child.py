@@ -7,7 +7,8 @@ import json
 import sys
 from importlib.metadata import version
 
-from tests.graph.kit import Numbered, config, make, said, say, scores
+from tests.graph.kit import Numbered, config, make, say, scores
+from tests.reading import said
 from unsay.messages.annotations import annotation_of
 from unsay.storage.sqlite import open_database
 

@@ -18,6 +18,7 @@ from tests.http.meter import QUESTION as ASKED
 from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
 from tests.http.replies import ANSWER, ANSWERER, QUESTION, answers, bodies, grades
+from tests.reading import state_of
 from unsay import AsyncConversation, Conversation
 from unsay.budget.limits import CircuitPolicy
 from unsay.effects import drive
@@ -169,8 +170,8 @@ def test_what_servers_report_is_counted_and_priced(
         tmp_path / "t.db", thread="t", model="answerer", tools=[read_meter], settings=settings
     ) as conversation:
         conversation.say(ASKED)
-        account = drive(load_usage_account(conversation._handle.database.store, "t"))
-        usage = conversation.graph.get_state(conversation._handle.config).values["spent"]
+        account = drive(load_usage_account(conversation.graph.store, "t"))
+        usage = state_of(conversation)["spent"]
 
     assert {"answer", "judge"} == usage.keys()
     assert {"input": 7, "output": 5, "total": 12, "micros": 700} == usage["judge"]

@@ -11,7 +11,7 @@ from langchain_openai import ChatOpenAI
 
 from tests.http.meter import read_meter
 from tests.http.openai_server import Asked, Calls, OpenAIServer, Said, Script
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.history.runs import FailedRequest, list_requests
@@ -70,7 +70,7 @@ def test_the_payload_of_a_failed_draft(
     ) as conversation:
         conversation.say(question) if form == "say" else list(conversation.stream(question))
         (request_kept,) = failed_requests(conversation)
-        run = recorded(conversation).runs().runs[0]
+        run = registry_of(conversation).runs().runs[0]
 
     bodies = [payload_of(request) for request in server.asked_of("answerer")]
     # The second attempt is the last body: it begins after the finished tool step of the draft.
@@ -200,7 +200,7 @@ def test_no_secret_is_kept(
     with open_with_judge_model(tmp_path, make()) as conversation:
         conversation.say(JAPANESE)
         (request_kept,) = failed_requests(conversation)
-        events = recorded(conversation).events()
+        events = registry_of(conversation).events()
     assert KEY not in json.dumps([request_kept.payload, str(request_kept.messages), str(events)])
 
 

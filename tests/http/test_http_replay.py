@@ -20,7 +20,7 @@ from tests.http.test_http_payloads import (
     payload_of,
     replies,
 )
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay import AsyncConversation
 from unsay.context.view import Reminder
 from unsay.errors import MissingModelError
@@ -49,14 +49,14 @@ def test_another_model_is_posted_the_same(
         conversation.say(question)
         before = (
             conversation.messages(),
-            recorded(conversation).events(),
-            recorded(conversation).runs(),
+            registry_of(conversation).events(),
+            registry_of(conversation).runs(),
         )
         replay = conversation.replay(model=other_model)
         assert before == (
             conversation.messages(),
-            recorded(conversation).events(),
-            recorded(conversation).runs(),
+            registry_of(conversation).events(),
+            registry_of(conversation).runs(),
         )
 
     (request,) = server.asked_of("other")

@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.http.openai_server import Asked, OpenAIServer, Said, Script
+from tests.reading import topics
 from unsay import Conversation, build_graph
 
 Serve = Callable[[Script], OpenAIServer]
@@ -192,7 +193,7 @@ def test_a_reply_that_cannot_be_used(serve: Serve, judge_reply: Any, judging: st
     assert 1 == len(reasons)
     assert "ModelReplyError" in reasons[0]
     assert ["new"] == [event["kind"] for event in events if event["unsay"] == "topic"]
-    assert 2 == len(graph.get_state(config).values["segments"])
+    assert 2 == len(topics(graph))
 
 
 @pytest.mark.parametrize("judging", ["model", "local"])

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import Numbered, said, scores
+from tests.graph.kit import Numbered, scores
 from tests.postgres.conftest import Machine, name_of
+from tests.reading import said
 from unsay.conversation.conversation import Conversation
 from unsay.effects import adrive, drive
 from unsay.errors import ThreadBusyError

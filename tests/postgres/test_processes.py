@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.children import run_child
-from tests.graph.kit import said
-from tests.threads import recorded
+from tests.reading import replayed, said
 from unsay.conversation.conversation import Conversation
-from unsay.events.transcript_replay import replay
 from unsay.storage.sqlite import open_database
 
 pytestmark = pytest.mark.full
@@ -112,5 +110,5 @@ def test_two_processes_share_fifty_threads(url: str, workers: tuple[Worker, Work
         assert texts == questions[:4]
         assert {"both a", "both b"} == set(questions[4:])
         assert [f"ai: This answers {text} fully." for text in questions] == transcript[1::2]
-        assert transcript == said(replay(recorded(conversation).events()).messages)
+        assert transcript == said(replayed(conversation).messages)
     database.close()

@@ -14,13 +14,13 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.base import empty_checkpoint
 
-from tests.graph.kit import Numbered, said, scores
+from tests.graph.kit import Numbered, scores
 from tests.postgres.conftest import TABLES, Machine, name_of
-from tests.threads import recorded
+from tests.reading import replayed, said
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.effects import drive
 from unsay.errors import StorageError, ThreadBusyError
-from unsay.events.transcript_replay import replay
 from unsay.graph.builder import build_graph
 from unsay.history.threads import list_threads, purge_thread
 from unsay.storage.base import Database
@@ -288,9 +288,9 @@ def test_the_event_log_gives_the_same_transcript_byte_for_byte(url: str) -> None
         conversation.undo()
     with Conversation.open(url, thread="t") as conversation:
         transcript = conversation.messages()
-        events = recorded(conversation).events()
+        events = registry_of(conversation).events()
 
-    messages_replayed = replay(events).messages
+    messages_replayed = replayed(events).messages
     assert [_bytes(message) for message in transcript] == [
         _bytes(message) for message in messages_replayed
     ]

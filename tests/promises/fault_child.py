@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from pathlib import Path
 from typing import Any
 
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnsayError
 from unsay.messages.content import text_of
@@ -166,7 +166,7 @@ def run(folder: Path, name: str, when: str) -> dict[str, Any]:
         conversation.say("q3")
         conversation.rollback(turns=1)
         conversation.undo()
-        final, events = said(conversation), len(recorded(conversation).events())
+        final, events = said(conversation), len(registry_of(conversation).events())
     return {"before": before, "errors": errors, "after": after, "final": final, "events": events}
 
 

@@ -18,7 +18,7 @@ from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
 from langgraph.store.base import PutOp
 
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.messages.content import text_of
 from unsay.storage.sqlite import FileDatabase, open_database
@@ -179,7 +179,7 @@ def act(conversation: Conversation, each: Act, durability: str | None) -> str | 
     elif verb in ("edit", "remove"):
         getattr(conversation, verb)(int(given[0]), *given[1:])
     elif verb == "purge":
-        recorded(conversation).purge()
+        registry_of(conversation).purge()
     else:
         getattr(conversation, verb)(*given)
     return None
@@ -191,7 +191,7 @@ def _newest_branch(conversation: Conversation) -> str:
 
 def _answer_of(conversation: Conversation, branch: str) -> str:
     found = [
-        event["data"] for event in recorded(conversation).events() if event["type"] == "rollback"
+        event["data"] for event in registry_of(conversation).events() if event["type"] == "rollback"
     ]
     removed = next(data["removed"] for data in found if data["branch_id"] == branch)
     return str(removed[-1])

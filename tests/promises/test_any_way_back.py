@@ -8,13 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.events.events_kit import as_stored
-from tests.graph.back_kit import (
-    SHIFTS,
-    branches_of,
-    state,
-)
+from tests.graph.back_kit import SHIFTS
 from tests.graph.kit import Numbered, config, scores
 from tests.graph.test_event_log_of_the_graph import checked
+from tests.reading import branches, checkpoints, redo_depth, state_of, topics, undo_depth
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
@@ -66,12 +63,11 @@ class Model:
 
     def seen(self) -> Any:
         """The conversation now."""
-        now = state(self.conversation)
-        labels = {each["id"]: each["label"] for each in now.get("topics", [])}
+        now = state_of(self.conversation)
         return (
             as_stored(self.conversation.messages()),
-            now.get("checkpoints", []),
-            [(labels[each["topic_id"]], each["start"]) for each in now.get("segments", [])],
+            checkpoints(self.conversation),
+            [(run.label, run.start) for run in topics(self.conversation)],
             sorted(each["topic_id"] for each in now.get("expanded", [])),
         )
 
@@ -96,22 +92,19 @@ def perform(model: Model, verb: str, number: int) -> None:
     """One step of the conversation and of the model."""
     conversation = model.conversation
     transcript = conversation.messages() if conversation.graph.get_state(config("t")).values else []
-    branches = (
+    names = (
         [each.id for each in conversation.branches() if each.id.startswith("branch-")]
         if transcript
         else []
     )
     lost = [
-        m.id
-        for branch in branches_of(conversation)
-        if branch["id"] in branches
-        for m in branch["messages"]
+        m.id for branch in branches(conversation) if branch.id in names for m in branch.messages
     ]
     answers = [m.id for m in transcript if m.type == "ai"]
     topics = [f"topic-{number + 1}"]
     doings: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
         "rollback": (transcript, lambda _: conversation.rollback(turns=number + 1)),
-        "restore": (branches, conversation.restore),
+        "restore": (names, conversation.restore),
         "message": (lost, conversation.restore),
         "pick": (answers, lambda name: conversation.pick([name], "t")),
         "retry": (transcript, lambda _: conversation.retry()),
@@ -170,7 +163,6 @@ def test_any_way_through_a_conversation(
         assert model.here == model.seen(), (verb, number)
         if model.conversation.messages():
             checked(model.conversation)
-        kept = state(model.conversation)
-        assert len(kept.get("operations", [])) <= OPERATIONS
-        assert len(kept.get("redo", [])) == len(model.future)
+        assert undo_depth(model.conversation) <= OPERATIONS
+        assert len(model.future) == redo_depth(model.conversation)
     model.conversation.close()

@@ -8,17 +8,17 @@ from langchain_core.messages import RemoveMessage
 from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
-from tests.graph.kit import Numbered, config, last_text, make, say, scores, transcript
+from tests.graph.kit import Numbered, config, last_text, make, say, scores
+from tests.reading import namespace_of, stored_items, transcript
 from unsay import Conversation, reversible
 from unsay.errors import DatabaseCorruptError
-from unsay.storage.items import thread_namespace
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.turn.runs import KEY
 
 
 def damage_branches(store: BaseStore) -> None:
     """Make the messages of every stored branch unreadable."""
-    items = store.search(("unsay", "branches", "t"), limit=100)
+    items = stored_items(store, "branches")
     assert items
     for item in items:
         store.put(item.namespace, item.key, {**item.value, "messages": "xx"})
@@ -70,7 +70,7 @@ def test_a_thread_goes_on_after_its_stopped_questions_are_damaged() -> None:
     store = InMemoryStore()
     graph = make(Numbered(), store=store)
     say(graph, "q1")
-    store.put(thread_namespace("stopped", "t"), KEY, {"messages": "xx"})
+    store.put(namespace_of("unsaved question"), KEY, {"messages": "xx"})
 
     question = {"messages": [("user", "q2")]}
     events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
@@ -109,7 +109,7 @@ def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptu
         assert ["live"] == [branch.id for branch in damaged]
         assert ["live", whole] == [branch.id for branch in conversation.branches()]
         assert "a damaged branch is left out" in caplog.text
-        lost = conversation.graph.store.search(("unsay", "branches", "t"), limit=100)
+        lost = stored_items(conversation.graph.store, "branches")
         (name,) = [item.key for item in lost if item.key != whole]
         with pytest.raises(DatabaseCorruptError):
             conversation.restore(name)
@@ -150,7 +150,7 @@ def test_a_thread_goes_on_after_a_call_to_undo_is_damaged() -> None:
     chat = ScriptedChat(replies={"Book a ticket": reply}, default="Hello.")
     graph = make(chat, tools=[book], store=store)
     say(graph, "Book a ticket")
-    (item,) = store.search(thread_namespace("compensations", "t"))
+    (item,) = stored_items(store, "compensations")
     store.put(item.namespace, item.key, {"status": "made", "call": "xx"})
 
     state = say(graph, "/undo")

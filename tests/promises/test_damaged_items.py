@@ -6,8 +6,9 @@ import pytest
 from langchain_core.messages import HumanMessage
 
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, config, last_text, make, say, transcript
-from tests.threads import recorded
+from tests.graph.kit import Numbered, config, last_text, make, say
+from tests.reading import stored_items, transcript, undo_depth
+from tests.threads import registry_of
 from unsay import Conversation, Registry
 from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
@@ -78,7 +79,7 @@ def test_a_damaged_run_hides_no_other(
 ) -> None:
     """The three intact runs are listed, a warning names the damage, and the thread can be used."""
     damage(conversation, "unsay.runs.t")
-    assert len(recorded(conversation).runs().runs) == 3
+    assert len(registry_of(conversation).runs().runs) == 3
     assert "a damaged item is left out" in caplog.text
     assert conversation.say("Question 4?").text
 
@@ -89,10 +90,10 @@ def test_a_row_that_is_not_json_hides_no_other(conversation: Conversation, kind:
     store: Any = conversation.graph.store
     namespace = ("unsay", kind, "t")
     broken = store.search(namespace)[0].key
-    listed = len(conversation.branches()) + len(recorded(conversation).runs().runs)
+    listed = len(conversation.branches()) + len(registry_of(conversation).runs().runs)
     store.conn.execute("UPDATE store SET value = '{' WHERE key = ?", (broken,))
 
-    assert listed - 1 == len(conversation.branches()) + len(recorded(conversation).runs().runs)
+    assert listed - 1 == len(conversation.branches()) + len(registry_of(conversation).runs().runs)
     with pytest.raises(DatabaseCorruptError, match="not a JSON object"):
         store.get(namespace, broken)
 
@@ -137,12 +138,12 @@ TIMES = "UPDATE store SET created_at = 'x', updated_at = 'y'"
 def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversation) -> None:
     """Its value has a checksum, and its times are not used: nothing is left out, the thread goes on."""
     store: Any = conversation.graph.store
-    before = (conversation.branches(), recorded(conversation).runs(), conversation.timeline())
+    before = (conversation.branches(), registry_of(conversation).runs(), conversation.timeline())
     store.conn.execute(TIMES + where)
 
     assert before == (
         conversation.branches(),
-        recorded(conversation).runs(),
+        registry_of(conversation).runs(),
         conversation.timeline(),
     )
     assert conversation.say("Question 4?").text
@@ -154,7 +155,7 @@ def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
     """The ended sessions are listed, also if the line of another thread cannot be read."""
     store: Any = conversation.graph.store
     registry = Registry.open(store)
-    recorded(conversation).end()
+    registry_of(conversation).end()
     opened(thread="u").say("Question 0?")
     store.conn.execute("UPDATE store SET value = '{' WHERE prefix = 'unsay.threads' AND key = 'u'")
 
@@ -196,7 +197,7 @@ def test_a_thread_goes_on_without_its_entry(
 def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversation) -> None:
     """What can be read of it still says so; a change keeps it ended, and a purge deletes it."""
     store: Any = conversation.graph.store
-    recorded(conversation).end()
+    registry_of(conversation).end()
     store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
 
     with pytest.raises(SessionEndedError):
@@ -208,7 +209,7 @@ def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversatio
     with pytest.raises(SessionEndedError):
         conversation.say("Question 4?")
     store.conn.execute(ENTRY.format("'{'"))
-    recorded(conversation).purge()
+    registry_of(conversation).purge()
     assert () == Registry.open(store).sessions().sessions
 
 
@@ -217,7 +218,7 @@ def test_a_thread_with_a_damaged_entry_can_be_ended(conversation: Conversation) 
     store: Any = conversation.graph.store
     store.conn.execute(ENTRY.format("json_set(value, '$.title', 'x')"))
 
-    assert "ended" == recorded(conversation).end().status
+    assert "ended" == registry_of(conversation).end().status
     assert "ended" == Registry.open(store).session("t").status
     with pytest.raises(SessionEndedError):
         conversation.say("Question 4?")
@@ -236,9 +237,9 @@ def test_a_damaged_pending_input_is_left_out(conversation: Conversation) -> None
 def steps_damaged(graph: Any) -> None:
     """Make more steps than the state holds, damage those in the store, and undo all others."""
     say(graph, *(f"Question {number}?" for number in range(MOST + 2)))
-    for item in graph.store.search(("unsay", "steps")):
+    for item in stored_items(graph.store, "undo steps"):
         graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
-    say(graph, *(["/undo"] * len(graph.get_state(config()).values["operations"])))
+    say(graph, *(["/undo"] * undo_depth(graph)))
 
 
 @pytest.mark.full
@@ -275,7 +276,7 @@ def test_an_order_over_damaged_messages_is_refused_by_a_notice(order: str) -> No
     """A command, also one that only shows, or a host's flag: the next question is answered."""
     graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
     say(graph, *(f"Question {number}?" for number in range(12)))
-    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+    for item in stored_items(graph.store, "offloaded messages"):
         graph.store.put(item.namespace, item.key, {**item.value, "body": "xx"})
     flag: Any = {}
     if order == "flag":
@@ -315,7 +316,7 @@ def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged
     for number in range(12):
         sent.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
         sent.append(graph.invoke({"messages": [sent[-1]]}, config())["messages"][-1])
-    for item in graph.store.search(("unsay", "offloaded"), limit=100):
+    for item in stored_items(graph.store, "offloaded messages"):
         if item.key.endswith(".words") == (damaged == "words"):
             graph.store.put(item.namespace, item.key, {"x": 1})
 

@@ -5,17 +5,15 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage
 
-from tests.graph.kit import config, make, said, transcript
-from tests.threads import recorded
+from tests.graph.kit import config, make
+from tests.reading import handle_of, replayed, said, state_of, stored_items, transcript
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
-from unsay.conversation.thread import ThreadHandle
 from unsay.conversation.turn_lifecycle import open_turn
 from unsay.effects import drive
 from unsay.errors import ConflictError, InvalidNameError, ModelUnavailableError
-from unsay.events.transcript_replay import replay
 from unsay.history.branch import find_place, put_places
 from unsay.results.results import Reply
-from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import Fault, ScriptedChat, ScriptedDetector, ScriptedJudge
 
@@ -57,7 +55,7 @@ def opens(tmp_path: Path, model: Paid) -> Iterator[Opens]:
 
 def half_said(conversation: Conversation, text: str, turn_id: str) -> None:
     """Leave a turn as a process leaves it that dies before its first commit."""
-    drive(open_turn(conversation._handle, text, (), turn_id))
+    drive(open_turn(handle_of(conversation), text, (), turn_id))
 
 
 def test_a_turn_that_was_answered_is_answered_from_the_store(opens: Opens, model: Paid) -> None:
@@ -141,7 +139,7 @@ def test_a_turn_that_died_goes_on_in_its_own_run(opens: Opens, model: Paid) -> N
     reply = conversation.say("Hello", turn_id="a")
 
     assert ["human: Hello", f"ai: {reply.text}"] == said(conversation.messages())
-    assert ["completed"] == [run.status for run in recorded(conversation).runs().runs]
+    assert ["completed"] == [run.status for run in registry_of(conversation).runs().runs]
     assert ["Hello"] == model.asked
 
 
@@ -168,7 +166,7 @@ def test_a_turn_whose_process_died_in_the_model_goes_on(
     conversation = opens()
     conversation.say("Hello", turn_id=again)
 
-    (run,) = recorded(conversation).runs().runs
+    (run,) = registry_of(conversation).runs().runs
     assert ("completed", 2, "a") == (run.status, run.attempt, run.turn_id)
     assert ["Hello"] == model.asked
 
@@ -187,7 +185,7 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
     conversation = opens()
     conversation.say("Something else", turn_id="b")
 
-    found = {run.turn_id: (run.status, run.error) for run in recorded(conversation).runs().runs}
+    found = {run.turn_id: (run.status, run.error) for run in registry_of(conversation).runs().runs}
     assert ("canceled", "another message came before it ended") == found["a"]
     assert ("completed", None) == found["b"]
 
@@ -275,7 +273,7 @@ def test_a_question_that_was_set_aside_unanswered_is_answered(opens: Opens, mode
 
     assert ["Other", "Hello"] == model.asked
     assert reply == conversation.say("Hello", turn_id="a")
-    assert conversation.messages() == replay(recorded(conversation).events()).messages
+    assert conversation.messages() == replayed(conversation).messages
 
 
 def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
@@ -283,7 +281,7 @@ def test_a_purged_thread_knows_no_ids(opens: Opens, model: Paid) -> None:
     conversation = opens()
     conversation.say("Hello", turn_id="a")
     conversation.undo()
-    recorded(conversation).purge()
+    registry_of(conversation).purge()
 
     conversation.say("Goodbye", turn_id="a")
 
@@ -294,7 +292,7 @@ def test_an_ended_thread_still_gives_its_answers(opens: Opens) -> None:
     """It can be read, and this is reading."""
     conversation = opens()
     first = conversation.say("Hello", turn_id="a")
-    recorded(conversation).end()
+    registry_of(conversation).end()
 
     assert first == conversation.say("Hello", turn_id="a")
 
@@ -333,8 +331,8 @@ def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bo
     conversation.say("Again", turn_id="c")
     half_said(opens(), "/undo", "d")
     if not noted:
-        store = conversation._handle.store
-        for item in store.search(thread_namespace("turns", conversation.thread_id)):
+        store = conversation.graph.store
+        for item in stored_items(store, "places of turns", conversation.thread_id):
             store.delete(item.namespace, item.key)
 
     first = opens().say("/undo", turn_id="d")
@@ -343,7 +341,7 @@ def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bo
     assert first == again
     assert ("/undo was carried out already." == first.text) is not noted
     assert ["a", "b"] == [m.id for m in conversation.messages() if m.type == "human"]
-    assert {"running"}.isdisjoint(run.status for run in recorded(conversation).runs().runs)
+    assert {"running"}.isdisjoint(run.status for run in registry_of(conversation).runs().runs)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +448,7 @@ def test_a_turn_that_was_offloaded_is_found_by_its_run(opens: Opens, model: Paid
         settings={"live_messages": 8},
     )
     first = [conversation.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
-    live = drive(conversation._handle.reading(ThreadHandle.snapshot)).values["messages"]
+    live = state_of(conversation)["messages"]
     assert "turn-0" not in [message.id for message in live]
     paid, whole = len(model.asked), conversation.messages()
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import Numbered, config, make, said, say, scores, whole
-from tests.threads import open_conversation, recorded
+from tests.graph.kit import Numbered, config, make, say, scores, whole
+from tests.reading import replayed, said, state_of
+from tests.threads import open_conversation
 from unsay.conversation.conversation import Conversation
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, spoken
 from unsay.messages.content import text_of
 from unsay.prompts import ENGLISH
@@ -35,7 +35,7 @@ def rows(messages: Sequence[AnyMessage]) -> Rows:
 
 def true(conversation: Conversation) -> None:
     """Checkpoints, metadata, history and event log agree with the transcript and the timeline."""
-    state = conversation.graph.get_state(conversation._handle.config).values
+    state = state_of(conversation)
     messages, turns = conversation.messages(), conversation.timeline().turns
     numbers = {turn.message_id: turn.number for turn in turns}
     places = {message.id: index for index, message in enumerate(messages)}
@@ -52,7 +52,7 @@ def true(conversation: Conversation) -> None:
         )
     else:
         assert metadata == {}
-    again = replay(recorded(conversation).events())
+    again = replayed(conversation)
     assert [m.id for m in messages] == [m.id for m in again.messages]
     # The log has all that were made; the state keeps fewer of the old ones.
     logged = {each["id"]: each for each in again.checkpoints}
@@ -411,7 +411,7 @@ def test_no_answer_that_passed_is_ever_removed(steps: list[tuple[str, list[float
                     AIMessage(f"said {number}", id=f"a{number}"),
                 ]
             conversation.graph.update_state(
-                conversation._handle.config, {"messages": entered}, as_node="process_message"
+                config(conversation.thread_id), {"messages": entered}, as_node="process_message"
             )
         verdicts[:] = given_verdicts
         reply = conversation.say(f"question {number} of {len(before)}")

@@ -13,14 +13,12 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import said
 from tests.promises.kill_child import OTHER, THREAD, Act, Parts, act
-from tests.threads import recorded
+from tests.reading import branches, database_of, replayed, said, state_of, stored_items, topics
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.errors import ConflictError, InputError
-from unsay.events.transcript_replay import replay
-from unsay.history.branch import list_stored_branches
 from unsay.history.compensations import Entry, list_entries
 from unsay.messages.content import text_of
 from unsay.storage.items import thaw_messages
@@ -254,7 +252,7 @@ def kill(server: Server, script: Script, rehearsed: Rehearsed, at: int, folder: 
 
 
 def _entries(conversation: Conversation) -> list[Entry]:
-    return drive(list_entries(conversation._handle.database.store, THREAD))
+    return drive(list_entries(conversation.graph.store, THREAD))
 
 
 class Aftermath:
@@ -290,10 +288,10 @@ class Aftermath:
 
     def _step_is_stored(self, conversation: Conversation) -> bool:
         """Whether the store or the transcript has the result of each tool that ran."""
-        store = conversation._handle.database.store
+        store = conversation.graph.store
         stored = [
             text_of(message)
-            for item in store.search(("unsay", "tool_steps", THREAD), limit=10)
+            for item in stored_items(store, "tool steps", THREAD)
             for message in thaw_messages(item.value["messages"])
         ]
         known = " ".join([*stored, *said(conversation.messages())])
@@ -305,8 +303,7 @@ class Aftermath:
         look = said(conversation.messages())
         assert look in [self.before, self.after, *self._between()]
         transcript = {message.id for message in conversation.messages()}
-        branches = drive(list_stored_branches(conversation._handle.database.store, THREAD))
-        branch = {message.id for each in branches for message in each["messages"]}
+        branch = {message.id for each in branches(conversation) for message in each.messages}
         met = {*self.rehearsed.ids, *(name for name in self.told if name)}
         assert set() == met - transcript - branch
 
@@ -369,11 +366,10 @@ class Aftermath:
         """The context was changed once; a second time is refused."""
         with suppress(ConflictError, InputError):
             getattr(conversation, verb)()
-        state = conversation._handle.graph.get_state(CONFIG).values
         if verb == "compact":
-            assert "They talked about lists." in str(state)
+            assert "They talked about lists." in str(state_of(conversation))
         else:
-            assert 1 == len(state["segments"])
+            assert 1 == len(topics(conversation))
 
     def _check_paid(self, *, answered: bool) -> None:
         """A stored answer, or tool step, is not paid for again."""
@@ -387,17 +383,17 @@ class Aftermath:
         try:
             forked = conversation.fork(thread=OTHER)
         except ConflictError:
-            database = conversation._handle.database
+            database = database_of(conversation)
             forked = Conversation.open(
                 database, **{**self.parts.options(tools=False), "thread": OTHER}
             )
         assert self.before == said(forked.messages())
-        assert forked.messages() == replay(recorded(forked).events()).messages
+        assert forked.messages() == replayed(forked).messages
 
     def _check_accounts(self, conversation: Conversation) -> None:
         """The event log contains each message of the transcript once."""
         transcript = conversation.messages()
-        assert transcript == replay(recorded(conversation).events()).messages
+        assert transcript == replayed(conversation).messages
         assert len(transcript) == len({message.id for message in transcript})
 
     def _check_next(self, conversation: Conversation) -> None:
@@ -406,7 +402,7 @@ class Aftermath:
         answer = f"ai: This answers {NEXT}, attempt 1."
         assert [*self.after, f"human: {NEXT}", answer] == said(conversation.messages())
         assert set() == {
-            run.run_id for run in recorded(conversation).runs().runs if run.status == "running"
+            run.run_id for run in registry_of(conversation).runs().runs if run.status == "running"
         }
         conversation.undo()
         assert self.after == said(conversation.messages())
@@ -430,8 +426,8 @@ class Aftermath:
 
     def _check_purge(self, conversation: Conversation) -> None:
         """A purge that was cut short is made again, and leaves nothing."""
-        recorded(conversation).purge()
-        database = conversation._handle.database
+        registry_of(conversation).purge()
+        database = database_of(conversation)
         assert [] == conversation.messages()
         assert [] == database.store.search(("unsay",), limit=10)
         conversation.say(*HELLO[1:2], turn_id=HELLO[2])

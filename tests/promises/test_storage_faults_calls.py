@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import Numbered, said, scores
-from tests.threads import recorded
+from tests.graph.kit import Numbered, scores
+from tests.reading import replayed, said
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseLockedError, StorageError
-from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
 from unsay.storage.sqlite import FileStore, open_database
 from unsay.storage.sqlite_checkpointer import CheckedSerializer, FileSaver
@@ -172,7 +171,7 @@ def opened(file: Path, **options: Any) -> Iterator[Database]:
 def check_event_log(sound: Database) -> None:
     """The event log is whole, and leads to the transcript."""
     conversation = Conversation.open(sound, thread="t")
-    assert said(conversation.messages()) == said(replay(recorded(conversation).events()).messages)
+    assert said(conversation.messages()) == said(replayed(conversation).messages)
 
 
 @pytest.mark.sample(every=3)

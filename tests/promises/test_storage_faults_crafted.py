@@ -12,7 +12,7 @@ import ormsgpack
 import pytest
 
 from tests.graph.kit import Numbered, scores
-from tests.threads import recorded
+from tests.threads import registry_of
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.errors import StorageError
@@ -79,10 +79,10 @@ def use(conversation: Conversation) -> None:
     """Everything that reads the file, and a turn."""
     readings: list[Callable[[], Any]] = [
         conversation.messages,
-        recorded(conversation).events,
+        registry_of(conversation).events,
         conversation.timeline,
         conversation.branches,
-        recorded(conversation).runs,
+        registry_of(conversation).runs,
         conversation.replay,
         conversation.undo,
         lambda: conversation.say("question 4"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import message_to_dict
 
 from tests.graph.kit import Numbered, scores
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay.conversation.conversation import Conversation
 from unsay.errors import DatabaseCorruptError, StorageError
 from unsay.history.threads import list_threads
@@ -62,10 +62,10 @@ READINGS: dict[str, Callable[[Conversation], Any]] = {
     "messages": lambda conversation: [
         message_to_dict(message) for message in conversation.messages()
     ],
-    "events": lambda conversation: recorded(conversation).events(),
+    "events": lambda conversation: registry_of(conversation).events(),
     "timeline": lambda conversation: conversation.timeline(),
     "branches": lambda conversation: conversation.branches(),
-    "runs": lambda conversation: recorded(conversation).runs(),
+    "runs": lambda conversation: registry_of(conversation).runs(),
 }
 
 
@@ -221,7 +221,7 @@ def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
         conversation.say("and on")
         after, events = (
             [message.content for message in conversation.messages()],
-            recorded(conversation).events(),
+            registry_of(conversation).events(),
         )
 
     assert found in moments

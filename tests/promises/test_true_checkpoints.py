@@ -12,11 +12,10 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import tool
 
 from tests.graph.kit import config, make
-from tests.threads import recorded
+from tests.reading import replayed, state_of
 from unsay import risky
 from unsay.conversation.conversation import Conversation
 from unsay.errors import UnsayError
-from unsay.events.transcript_replay import replay
 from unsay.messages.annotations import is_answer, spoken
 from unsay.messages.boundaries import safe_indices
 from unsay.messages.conformance import validate
@@ -156,11 +155,11 @@ def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed
     )
     for verb, value in [("say", "Hello there."), *deeds]:
         do(conversation, verb, value)
-        state = conversation.graph.get_state(conversation._handle.config).values
+        state = state_of(conversation)
         if not state:
             continue
         check(state, conversation.messages())
-        again = replay(recorded(conversation).events())
+        again = replayed(conversation)
         assert [m.id for m in conversation.messages()] == [m.id for m in again.messages]
         turns = conversation.timeline().turns
         ended = [turn.number for turn in turns if turn.answer is not None]

@@ -10,7 +10,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
-from tests.threads import recorded
+from tests.threads import registry_of
 from tests.tiers import sampled
 from unsay import Conversation, Registry, build_graph, open_database
 from unsay.errors import ConflictError, InputError, NotFoundError, UnsayError
@@ -51,10 +51,10 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     ann.checkpoint("mine")
     ann.say("And the cellar 4711?")
     ann.rollback(turns=1)
-    recorded(ann).label(user="shared")
+    registry_of(ann).label(user="shared")
     bob = made.opened(BOB)
     bob.say("I am Bob.")
-    recorded(bob).label(user="shared")
+    registry_of(bob).label(user="shared")
     yield made
     database.close()
 
@@ -103,7 +103,7 @@ def anns(host: Host) -> dict[str, str]:
     (branch,) = [each.id for each in ann.branches() if each.id != "live"]
     message = ann.messages()[0].id
     assert message is not None
-    checkpoint, run = ann.checkpoints()[0]["id"], recorded(ann).runs().runs[0].run_id
+    checkpoint, run = ann.checkpoints()[0]["id"], registry_of(ann).runs().runs[0].run_id
     return {"branch": branch, "checkpoint": checkpoint, "message": message, "run": run}
 
 
@@ -178,11 +178,11 @@ def test_a_user_cannot_undo_a_label_of_the_host(host: Host) -> None:
     """Where the host limits commands, /undo removes the user's turn, also right after a label."""
     cid = host.opened("cid:1", commands=["undo", "redo"])
     cid.say("I am Cid.")
-    recorded(cid).label(user="cid")
+    registry_of(cid).label(user="cid")
     assert "Removed 1 turn" in cid.say("/undo").text
     assert "no step left to undo" in cid.say("/undo").text
     assert "Restored 1 turn" in cid.say("/redo").text
-    assert {"user": "cid"} == recorded(cid).label().labels
+    assert {"user": "cid"} == registry_of(cid).label().labels
 
 
 # The same of the compiled graph, whose hosts pass ids, states and messages themselves.

@@ -11,14 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from tests.children import Child as ChildProcess
-from tests.graph.kit import said
-from tests.threads import recorded
+from tests.reading import handle_of, replayed, said
+from tests.threads import registry_of
 from unsay.cli.main import cli
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.timeline import timeline as timeline_steps
 from unsay.effects import drive
 from unsay.errors import ThreadBusyError
-from unsay.events.transcript_replay import replay
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -75,8 +74,8 @@ def open_here(folder: Path, **settings: Any) -> Conversation:
 def whole(folder: Path) -> list[str]:
     """The questions of a transcript in which every turn is whole and in the event log as it is."""
     with open_here(folder) as conversation:
-        transcript, events = conversation.messages(), recorded(conversation).events()
-    assert transcript == replay(events).messages
+        transcript, events = conversation.messages(), registry_of(conversation).events()
+    assert transcript == replayed(events).messages
     questions = [message.text for message in transcript[::2]]
     answers = [
         line for each in questions for line in (f"human: {each}", f"ai: This answers {each}")
@@ -88,7 +87,7 @@ def whole(folder: Path) -> list[str]:
 def kept_beside(folder: Path, question: str) -> list[str]:
     """Return all messages of the event log of a thread whose last turn is whole."""
     with open_here(folder) as conversation:
-        transcript, found = conversation.messages(), replay(recorded(conversation).events())
+        transcript, found = conversation.messages(), replayed(conversation)
     assert transcript == found.messages
     assert [question, "ai"] == [transcript[-2].text, transcript[-1].type]
     return [message.text for part in (transcript, *found.branches.values()) for message in part]
@@ -188,7 +187,7 @@ def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
         conversation.say("Before")
         child = start("a", seconds=60)
         child.until_it_asks_its_model()
-        reader = conversation._handle
+        reader = handle_of(conversation)
         timeline = drive(reader.reading(timeline_steps))
         with pytest.raises(ThreadBusyError):
             conversation.say("Now")

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
+from tests.reading import database_of
 from unsay import AsyncConversation, Conversation
 from unsay.errors import ConflictError, InputError, StorageError
 from unsay.graph import build_graph
@@ -379,4 +380,4 @@ async def test_a_rejected_draft_is_paid_for_once(
 
     assert "Two days are enough." == reply.text
     assert ["first", "again"] == asked
-    conversation._handle.database.close()
+    database_of(conversation).close()

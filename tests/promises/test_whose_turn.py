@@ -10,7 +10,7 @@ from langgraph.types import Interrupt, StateSnapshot
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
-from tests.threads import recorded
+from tests.threads import registry_of
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import Stored, is_turn_open, resumes_turn
@@ -336,7 +336,7 @@ def test_an_order_waits_until_no_node_is_next(opened: Opening, beginning: str, w
     waits = bool(LEFT[beginning, way][0])
 
     with pytest.raises(ConflictError, match=r"was stopped|decision") if waits else nullcontext():
-        recorded(conversation).note("A remark")
+        registry_of(conversation).note("A remark")
 
 
 @pytest.mark.parametrize("wrote", MESSAGES)

@@ -9,9 +9,10 @@ from langchain_core.messages import AIMessage
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import interrupt
 
-from tests.graph.kit import Numbered, said, scores
+from tests.graph.kit import Numbered, scores
+from tests.reading import replayed, said
 from tests.storage.conftest import Opens
-from tests.threads import recorded
+from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation, Registry
 from unsay.errors import (
     BudgetExceededError,
@@ -21,7 +22,6 @@ from unsay.errors import (
     UnknownThreadError,
     UnsayError,
 )
-from unsay.events.transcript_replay import replay
 from unsay.storage.base import Database
 from unsay.testing import ScriptedChat, ScriptedDetector, ToolCalls
 from unsay.tools import reversible
@@ -255,14 +255,14 @@ def test_events_replay_to_the_transcript(talks: Talks) -> None:
     conversation.rollback(turns=1)
     conversation.undo()
 
-    assert talks().messages() == replay(recorded(talks()).events()).messages
+    assert talks().messages() == replayed(registry_of(talks()).events()).messages
 
 
 def test_events_have_no_gaps(talks: Talks) -> None:
     """Each event is there once, in order of time, from any writer."""
     for question in ("q1", "q2", "q3"):
         talks().say(question)
-    events = recorded(talks()).events()
+    events = registry_of(talks()).events()
 
     assert len(events) == len({event["id"] for event in events})
     assert sorted(event["at"] for event in events) == [event["at"] for event in events]
@@ -280,7 +280,7 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
         talks(model=fails).say("q2")
 
     by_status = {
-        status: len(recorded(talks()).runs(status=status).runs)
+        status: len(registry_of(talks()).runs(status=status).runs)
         for status in ("completed", "failed")
     }
     assert {"completed": 1, "failed": 1} == by_status
@@ -289,8 +289,8 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
 def test_runs_come_in_pages(talks: Talks) -> None:
     """Each run is on one page, the newest first."""
     conversation = asked(talks, *(f"q{number}" for number in range(5)))
-    first = recorded(conversation).runs(limit=3)
-    second = recorded(talks()).runs(limit=3, cursor=first.cursor)
+    first = registry_of(conversation).runs(limit=3)
+    second = registry_of(talks()).runs(limit=3, cursor=first.cursor)
 
     assert (3, 2, None) == (len(first.runs), len(second.runs), second.cursor)
     assert 5 == len({run.run_id for page in (first, second) for run in page.runs})
@@ -308,9 +308,9 @@ def test_tokens_are_counted_over_all_openings(talks: Talks) -> None:
 def test_labels_are_filtered_by(talks: Talks, database: Database) -> None:
     """A thread is found by its labels, and by no other's."""
     talks("a").say("q1")
-    recorded(talks("a")).label(project="kyoto")
+    registry_of(talks("a")).label(project="kyoto")
     talks("b").say("q1")
-    recorded(talks("b")).label(project="nara")
+    registry_of(talks("b")).label(project="nara")
 
     found = Registry(database.store).sessions(labels={"project": "kyoto"})
     assert ["a"] == [entry.thread_id for entry in found.sessions]
@@ -329,7 +329,7 @@ def test_threads_come_in_pages(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
     """It can be read, and nothing is said in it."""
-    recorded(asked(talks, "q1")).end()
+    registry_of(asked(talks, "q1")).end()
     with pytest.raises(SessionEndedError):
         talks().say("q2")
 
@@ -343,7 +343,7 @@ def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
         conversation.rollback(turns=1)
         conversation.checkpoint("home")
     before = talks("t2").messages()
-    purged = recorded(talks("t")).purge()
+    purged = registry_of(talks("t")).purge()
 
     assert min(purged.checkpoints, purged.items) > 0
     assert [] == [place for place in database.store.list_namespaces() if place[-1] == "t"]
@@ -354,7 +354,7 @@ def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_purged_is_unknown(talks: Talks) -> None:
     """Its name is free, and begins empty."""
-    recorded(asked(talks, "q1")).purge()
+    registry_of(asked(talks, "q1")).purge()
     with pytest.raises(UnknownThreadError):
         talks().timeline()
     talks().say("q2")
