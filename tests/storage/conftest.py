@@ -21,19 +21,19 @@ SHARED = BACKENDS[1:]
 @pytest.fixture(params=BACKENDS)
 def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opens]:
     """Each backend; the one in memory is opened once, since it cannot be opened again."""
-    opened: list[Database] = []
+    databases: list[Database] = []
     with ExitStack() as stack:
-        place = ":memory:" if request.param == "memory" else str(tmp_path / "t.db")
+        location = ":memory:" if request.param == "memory" else str(tmp_path / "t.db")
         if request.param == "postgres":
-            place = stack.enter_context(request.getfixturevalue("machine").database())
+            location = stack.enter_context(request.getfixturevalue("machine").database())
 
         def opens_it() -> Database:
-            if request.param != "memory" or not opened:
-                opened.append(open_database(place))
-            return opened[-1]
+            if request.param != "memory" or not databases:
+                databases.append(open_database(location))
+            return databases[-1]
 
         yield opens_it
-        for database in opened:
+        for database in databases:
             database.close()
 
 

@@ -23,40 +23,42 @@ PLACE = ("unsay", "branches", "t")
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[FileDatabase]:
     """A file with two checkpoints, a write on each, and an item."""
-    opened = open_database(tmp_path / "t.db")
-    assert isinstance(opened, FileDatabase)
+    database = open_database(tmp_path / "t.db")
+    assert isinstance(database, FileDatabase)
     config = CONFIG
     for number in range(2):
         checkpoint = {**empty_checkpoint(), "channel_values": {"n": number}}
-        config = opened.saver.put(config, checkpoint, METADATA, {})
-        opened.saver.put_writes(config, [("messages", [number])], "task", "~path, 1")
-    opened.store.put(PLACE, "k", {"words": "none", "n": 1.5})
-    yield opened
-    opened.close()
+        config = database.saver.put(config, checkpoint, METADATA, {})
+        database.saver.put_writes(config, [("messages", [number])], "task", "~path, 1")
+    database.store.put(PLACE, "k", {"words": "none", "n": 1.5})
+    yield database
+    database.close()
 
 
 def change(database: FileDatabase, statement: str) -> None:
     """Change the file as something else might."""
-    other = sqlite3.connect(database.path, isolation_level=None)
-    assert other.execute(statement).rowcount
-    other.close()
+    connection = sqlite3.connect(database.path, isolation_level=None)
+    assert connection.execute(statement).rowcount
+    connection.close()
 
 
-def read(database: FileDatabase) -> Any:
+def read_newest(database: FileDatabase) -> Any:
     """The newest checkpoint, and what rebuilds its transcript."""
-    found = database.saver.get_tuple(CONFIG)
-    assert found is not None
-    history = database.saver.get_delta_channel_history(config=found.config, channels=["messages"])
-    return found.checkpoint["channel_values"], history["messages"]["writes"]
+    saved_tuple = database.saver.get_tuple(CONFIG)
+    assert saved_tuple is not None
+    history = database.saver.get_delta_channel_history(
+        config=saved_tuple.config, channels=["messages"]
+    )
+    return saved_tuple.checkpoint["channel_values"], history["messages"]["writes"]
 
 
 def test_what_was_written_is_read(database: FileDatabase) -> None:
     """Values, writes and items come back as they were, and no checksum is seen."""
-    assert ({"n": 1}, [("task", "messages", [0])]) == read(database)
+    assert ({"n": 1}, [("task", "messages", [0])]) == read_newest(database)
     item = database.store.get(PLACE, "k")
     assert item is not None
     assert {"words": "none", "n": 1.5} == item.value
-    assert [item.value] == [each.value for each in database.store.search(PLACE)]
+    assert [item.value] == [item.value for item in database.store.search(PLACE)]
 
 
 @pytest.mark.parametrize(
@@ -79,12 +81,12 @@ def test_a_changed_row_is_no_record(statement: str, database: FileDatabase) -> N
     change(database, statement)
 
     with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
-        read(database)
+        read_newest(database)
 
 
 def test_a_damaged_checkpoint_is_named(database: FileDatabase) -> None:
     """The error names the checkpoint that was asked for; without an id it is the newest."""
-    older = [each.config for each in database.saver.list(CONFIG)][-1]
+    older = [saved_tuple.config for saved_tuple in database.saver.list(CONFIG)][-1]
     name = older["configurable"]["checkpoint_id"]
     change(database, "UPDATE checkpoints SET metadata = x'ff'")
 
@@ -107,11 +109,13 @@ def test_damaged_metadata_is_told_wherever_it_is_read(database: FileDatabase) ->
 
 def test_a_purged_thread_is_not_a_damaged_one(database: FileDatabase) -> None:
     """A reader that comes between finds nothing, as in a thread that never was."""
-    found = database.saver.get_tuple(CONFIG)
-    assert found is not None
+    saved_tuple = database.saver.get_tuple(CONFIG)
+    assert saved_tuple is not None
     database.saver.delete_thread("t")
 
-    history = database.saver.get_delta_channel_history(config=found.config, channels=["messages"])
+    history = database.saver.get_delta_channel_history(
+        config=saved_tuple.config, channels=["messages"]
+    )
     assert {"messages": {"writes": []}} == history
 
 
@@ -130,20 +134,20 @@ def test_a_changed_item_is_refused(statement: str, database: FileDatabase) -> No
     """Its value is returned under no name; a search has it without one, for the sake of the others."""
     change(database, statement)
 
-    (found,) = database.store.search(("unsay", "branches"))
-    assert {} == found.value
+    (item,) = database.store.search(("unsay", "branches"))
+    assert {} == item.value
     with pytest.raises(DatabaseCorruptError, match="restore a backup of the database"):
-        database.store.get(found.namespace, found.key)
+        database.store.get(item.namespace, item.key)
 
 
 def test_an_item_without_a_time_is_read(database: FileDatabase) -> None:
     """Its value is as it was written, and the time is unknown."""
-    (whole,) = database.store.search(("unsay", "branches"))
+    (whole_item,) = database.store.search(("unsay", "branches"))
     change(database, "UPDATE store SET created_at = 'x'")
 
-    (found,) = database.store.search(("unsay", "branches"))
-    assert (whole.value, None) == (found.value, found.created_at)
-    assert database.store.get(found.namespace, found.key).value == whole.value
+    (item,) = database.store.search(("unsay", "branches"))
+    assert (whole_item.value, None) == (item.value, item.created_at)
+    assert database.store.get(item.namespace, item.key).value == whole_item.value
 
 
 def test_a_hosts_damaged_item_is_refused(database: FileDatabase) -> None:
@@ -158,9 +162,9 @@ def test_a_hosts_damaged_item_is_refused(database: FileDatabase) -> None:
 def test_a_hosts_own_items_are_left_as_they_are(database: FileDatabase) -> None:
     """Other namespaces of the same store have no checksums, on disk neither."""
     database.store.put(("host",), "k", {"v": 1})
-    other = sqlite3.connect(database.path)
-    rows = dict(other.execute("SELECT prefix, value FROM store"))
-    other.close()
+    connection = sqlite3.connect(database.path)
+    rows = dict(connection.execute("SELECT prefix, value FROM store"))
+    connection.close()
 
     assert b'{"v":1}' == bytes(rows["host"])
     assert SUM.encode() in bytes(rows["unsay.branches.t"])
@@ -201,9 +205,9 @@ def test_what_cannot_be_stored_is_the_callers_to_change(write: Any) -> None:
 
 def test_half_a_character_is_stored_as_in_a_checkpoint(database: FileDatabase) -> None:
     """Text that no JSON in UTF-8 can hold does not keep an item from being written."""
-    given = {"title": "a\ud83db", "deep": {"k\udc00": ["🙈\ud83d", 1, None]}}
-    put_item(database.store, PLACE, "half", given).blocking()
-    found = database.store.get(PLACE, "half")
+    value = {"title": "a\ud83db", "deep": {"k\udc00": ["🙈\ud83d", 1, None]}}
+    put_item(database.store, PLACE, "half", value).blocking()
+    item = database.store.get(PLACE, "half")
 
-    assert found is not None
-    assert {"title": "a?b", "deep": {"k?": ["🙈?", 1, None]}} == found.value
+    assert item is not None
+    assert {"title": "a?b", "deep": {"k?": ["🙈?", 1, None]}} == item.value

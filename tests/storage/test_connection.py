@@ -12,18 +12,18 @@ from unsay.storage.sqlite import Connection, connect
 @pytest.fixture(params=["", None], ids=["implicit", "autocommit"])
 def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Connection]:
     """A connection to a file with a table that keeps each number once."""
-    opened = connect(str(tmp_path / "t.db"), busy_seconds=0.1, isolation_level=request.param)
-    opened.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
-    yield opened
-    opened.close()
+    connection = connect(str(tmp_path / "t.db"), busy_seconds=0.1, isolation_level=request.param)
+    connection.execute("CREATE TABLE t (n INTEGER PRIMARY KEY)")
+    yield connection
+    connection.close()
 
 
 def rows(path: Path) -> list[int]:
     """What is committed, as another connection sees it."""
-    other = sqlite3.connect(path)
-    found = [n for (n,) in other.execute("SELECT n FROM t ORDER BY n")]
-    other.close()
-    return found
+    connection = sqlite3.connect(path)
+    numbers = [n for (n,) in connection.execute("SELECT n FROM t ORDER BY n")]
+    connection.close()
+    return numbers
 
 
 def test_a_statement_that_fails_takes_its_transaction_back(
@@ -57,13 +57,13 @@ def test_what_succeeds_is_committed(connection: Connection, tmp_path: Path) -> N
 
 def test_a_lock_is_waited_for_as_long_as_was_said(connection: Connection, tmp_path: Path) -> None:
     """The error has the waiting time, for the one that explains it."""
-    other = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(sqlite3.OperationalError, match="locked") as raised:
+    other_connection = sqlite3.connect(tmp_path / "t.db", isolation_level=None)
+    other_connection.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked") as raises:
         connection.execute("INSERT INTO t VALUES (1)")
-    other.close()
+    other_connection.close()
 
-    assert 0.1 == vars(raised.value)["busy_seconds"]
+    assert 0.1 == vars(raises.value)["busy_seconds"]
     assert not connection.in_transaction
 
 

@@ -35,8 +35,8 @@ def talks(opens: Opens) -> Talks:
     """Opens a conversation, each time over a reopened database."""
 
     def open_it(thread: str = "t", **options: Any) -> Conversation:
-        given = {"model": Numbered(), "judge": scores(), **options}
-        return Conversation.open(opens(), thread=thread, **given)
+        given_options = {"model": Numbered(), "judge": scores(), **options}
+        return Conversation.open(opens(), thread=thread, **given_options)
 
     return open_it
 
@@ -46,7 +46,7 @@ def words(conversation: Conversation) -> list[str]:
     return [message.text for message in conversation.messages() if message.type == "human"]
 
 
-def asked(talks: Talks, *questions: str, **options: Any) -> Conversation:
+def conversation_of(talks: Talks, *questions: str, **options: Any) -> Conversation:
     """A conversation after some turns."""
     conversation = talks(**options)
     for question in questions:
@@ -56,7 +56,7 @@ def asked(talks: Talks, *questions: str, **options: Any) -> Conversation:
 
 def test_a_transcript_is_read_again_as_it_was_said(talks: Talks) -> None:
     """Another opening finds the same messages, with their ids and verdicts."""
-    first = asked(talks, "京都は？", "And Nara?").messages()
+    first = conversation_of(talks, "京都は？", "And Nara?").messages()
 
     assert first == talks().messages()
 
@@ -73,7 +73,7 @@ def test_threads_do_not_mix(talks: Talks) -> None:
 
 def test_undo_and_redo_outlive_the_process(talks: Talks) -> None:
     """Each step is taken by another opening."""
-    asked(talks, "q1", "q2", "q3")
+    conversation_of(talks, "q1", "q2", "q3")
     talks().undo()
     talks().undo()
     one = words(talks())
@@ -85,21 +85,21 @@ def test_undo_and_redo_outlive_the_process(talks: Talks) -> None:
 
 def test_a_rollback_is_kept_as_a_branch(talks: Talks) -> None:
     """What a rollback removes can be listed and restored later."""
-    asked(talks, "q1", "q2", "q3")
+    conversation_of(talks, "q1", "q2", "q3")
     talks().rollback(turns=2)
-    left = words(talks())
-    branch = next(each for each in talks().branches() if each.kind == "person")
+    questions = words(talks())
+    branch = next(branch for branch in talks().branches() if branch.kind == "person")
     talks().restore(branch.id)
 
-    assert (["q1"], ["q1", "q2", "q3"]) == (left, words(talks()))
+    assert (["q1"], ["q1", "q2", "q3"]) == (questions, words(talks()))
 
 
 def test_one_message_of_a_branch_is_picked(talks: Talks) -> None:
     """A single message comes back, and the rest of its branch does not."""
-    conversation = asked(talks, "q1", "q2")
+    conversation = conversation_of(talks, "q1", "q2")
     answer = conversation.messages()[-1]
     conversation.rollback(turns=1)
-    branch = next(each for each in conversation.branches() if each.kind == "person")
+    branch = next(branch for branch in conversation.branches() if branch.kind == "person")
     talks().pick([answer.id or ""], branch.id)
 
     assert answer.text in [message.text for message in talks().messages()]
@@ -107,18 +107,18 @@ def test_one_message_of_a_branch_is_picked(talks: Talks) -> None:
 
 def test_a_named_checkpoint_is_found_again(talks: Talks) -> None:
     """Another opening goes back to it by its name."""
-    conversation = asked(talks, "q1")
+    conversation = conversation_of(talks, "q1")
     conversation.checkpoint("home")
     conversation.say("q2")
     talks().rollback("home")
 
     assert ["q1"] == words(talks())
-    assert "home" in [each["name"] for each in talks().checkpoints()]
+    assert "home" in [checkpoint["name"] for checkpoint in talks().checkpoints()]
 
 
 def test_a_fork_is_a_thread_of_its_own(talks: Talks) -> None:
     """Messages of a fork are not in the thread that it began from."""
-    asked(talks, "q1", "q2").fork(thread="f", turns=1)
+    conversation_of(talks, "q1", "q2").fork(thread="f", turns=1)
     talks("f").say("another")
 
     assert (["q1", "q2"], ["q1", "another"]) == (words(talks()), words(talks("f")))
@@ -126,12 +126,12 @@ def test_a_fork_is_a_thread_of_its_own(talks: Talks) -> None:
 
 def test_a_retry_keeps_the_first_answer(talks: Talks) -> None:
     """The answer that was there before comes back with an undo."""
-    before = asked(talks, "q1").messages()[-1].text
+    before = conversation_of(talks, "q1").messages()[-1].text
     talks(model=ScriptedChat(default="Another answer, about what was asked.")).retry()
-    retried = talks().messages()[-1].text
+    text = talks().messages()[-1].text
     talks().undo()
 
-    assert "Another answer, about what was asked." == retried
+    assert "Another answer, about what was asked." == text
     assert before == talks().messages()[-1].text
 
 
@@ -204,7 +204,7 @@ def test_a_decision_waits_for_the_next_process(talks: Talks) -> None:
 
 def test_topics_and_summaries_are_kept(talks: Talks) -> None:
     """The timeline of another opening is the same."""
-    first = asked(talks, "q1", "NEW: q2", "q3", detector=SHIFTS).timeline()
+    first = conversation_of(talks, "q1", "NEW: q2", "q3", detector=SHIFTS).timeline()
 
     assert first == talks().timeline()
     assert 2 == len({turn.topic for turn in first.turns})
@@ -212,21 +212,22 @@ def test_topics_and_summaries_are_kept(talks: Talks) -> None:
 
 def test_pins_and_forgotten_messages_are_kept(talks: Talks) -> None:
     """Both can be undone by another opening."""
-    conversation = asked(talks, "q1", "q2", "q3")
+    conversation = conversation_of(talks, "q1", "q2", "q3")
     names = [message.id or "" for message in conversation.messages()]
     conversation.pins.add(names[0])
     conversation.forget(names[2])
-    pinned, forgotten = talks().pins.list(), talks().forgotten()
+    pins = talks().pins.list()
+    forgotten = talks().forgotten()
     talks().undo()
 
-    assert [names[0]] == [pin["message_id"] for pin in pinned]
+    assert [names[0]] == [pin["message_id"] for pin in pins]
     assert 1 == len(forgotten)
     assert () == talks().forgotten()
 
 
 def test_what_was_forgotten_is_not_sent(talks: Talks) -> None:
     """The next opening's model does not see it."""
-    conversation = asked(talks, "the parrot is green", "q2")
+    conversation = conversation_of(talks, "the parrot is green", "q2")
     conversation.forget(conversation.messages()[0].id or "")
     model = Numbered()
     talks(model=model).say("q3")
@@ -237,21 +238,21 @@ def test_what_was_forgotten_is_not_sent(talks: Talks) -> None:
 def test_old_messages_are_loaded_again(talks: Talks) -> None:
     """With a small window the state lets go of the oldest messages; reading finds them all."""
     questions = [f"Question {number}?" for number in range(12)]
-    conversation = asked(
+    conversation = conversation_of(
         talks,
         *(f"NEW: {q}" if n % 3 == 0 else q for n, q in enumerate(questions)),
         settings={"live_messages": 4},
         detector=SHIFTS,
     )
-    kept = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
+    messages = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).values["messages"]
 
-    assert len(kept) < 24
+    assert len(messages) < 24
     assert 24 == len(talks(settings={"live_messages": 4}).messages())
 
 
 def test_events_replay_to_the_transcript(talks: Talks) -> None:
     """The event log of any database makes the transcript again."""
-    conversation = asked(talks, "q1", "q2", "q3")
+    conversation = conversation_of(talks, "q1", "q2", "q3")
     conversation.rollback(turns=1)
     conversation.undo()
 
@@ -288,7 +289,7 @@ def test_runs_are_listed_by_status(talks: Talks) -> None:
 
 def test_runs_come_in_pages(talks: Talks) -> None:
     """Each run is on one page, the newest first."""
-    conversation = asked(talks, *(f"q{number}" for number in range(5)))
+    conversation = conversation_of(talks, *(f"q{number}" for number in range(5)))
     first = registry_of(conversation).runs(limit=3)
     second = registry_of(talks()).runs(limit=3, cursor=first.cursor)
 
@@ -298,9 +299,9 @@ def test_runs_come_in_pages(talks: Talks) -> None:
 
 def test_tokens_are_counted_over_all_openings(talks: Talks) -> None:
     """What was used before is not forgotten."""
-    asked(talks, "q1")
+    conversation_of(talks, "q1")
     before = talks().tokens()
-    asked(talks, "q2")
+    conversation_of(talks, "q2")
 
     assert before.spent != talks().tokens().spent
 
@@ -312,8 +313,8 @@ def test_labels_are_filtered_by(talks: Talks, database: Database) -> None:
     talks("b").say("q1")
     registry_of(talks("b")).label(project="nara")
 
-    found = Registry(database.store).sessions(labels={"project": "kyoto"})
-    assert ["a"] == [entry.thread_id for entry in found.sessions]
+    sessions = Registry(database.store).sessions(labels={"project": "kyoto"})
+    assert ["a"] == [entry.thread_id for entry in sessions.sessions]
 
 
 def test_threads_come_in_pages(talks: Talks, database: Database) -> None:
@@ -329,7 +330,7 @@ def test_threads_come_in_pages(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
     """It can be read, and nothing is said in it."""
-    registry_of(asked(talks, "q1")).end()
+    registry_of(conversation_of(talks, "q1")).end()
     with pytest.raises(SessionEndedError):
         talks().say("q2")
 
@@ -339,14 +340,16 @@ def test_a_thread_that_was_ended_is_refused(talks: Talks) -> None:
 def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
     """No item and no state of the thread is left; its neighbour is whole."""
     for name in ("t", "t2"):
-        conversation = asked(talks, "q1", "q2", thread=name)
+        conversation = conversation_of(talks, "q1", "q2", thread=name)
         conversation.rollback(turns=1)
         conversation.checkpoint("home")
     before = talks("t2").messages()
-    purged = registry_of(talks("t")).purge()
+    purge = registry_of(talks("t")).purge()
 
-    assert min(purged.checkpoints, purged.items) > 0
-    assert [] == [place for place in database.store.list_namespaces() if place[-1] == "t"]
+    assert min(purge.checkpoints, purge.items) > 0
+    assert [] == [
+        namespace for namespace in database.store.list_namespaces() if namespace[-1] == "t"
+    ]
     assert [] == list(database.saver.list({"configurable": {"thread_id": "t"}}))
     assert ["t2"] == [entry.thread_id for entry in Registry(database.store).sessions().sessions]
     assert before == talks("t2").messages()
@@ -354,7 +357,7 @@ def test_a_purge_leaves_nothing(talks: Talks, database: Database) -> None:
 
 def test_a_thread_that_was_purged_is_unknown(talks: Talks) -> None:
     """Its name is free, and begins empty."""
-    registry_of(asked(talks, "q1")).purge()
+    registry_of(conversation_of(talks, "q1")).purge()
     with pytest.raises(UnknownThreadError):
         talks().timeline()
     talks().say("q2")
@@ -371,11 +374,11 @@ def test_a_failed_request_is_replayed(talks: Talks) -> None:
     with pytest.raises(RuntimeError):
         talks(model=fails).say("q1")
 
-    replayed = talks().replay(model=lambda _: "This would work, about what was asked.")
+    replay = talks().replay(model=lambda _: "This would work, about what was asked.")
 
-    assert ("q1", True) == (replayed.question, replayed.exact)
-    assert replayed.again is not None
-    assert "This would work, about what was asked." == replayed.again.answer
+    assert ("q1", True) == (replay.question, replay.exact)
+    assert replay.again is not None
+    assert "This would work, about what was asked." == replay.again.answer
 
 
 def test_what_a_tool_did_is_taken_back_once(talks: Talks) -> None:
@@ -403,21 +406,21 @@ def test_what_a_tool_did_is_taken_back_once(talks: Talks) -> None:
 def test_a_budget_counts_over_all_openings(talks: Talks) -> None:
     """What an earlier process used is refused to the next one."""
     settings = {"session_budget_tokens": 3_000, "budget_mode": "hard", "backpressure": ()}
-    answered = 0
+    answer_count = 0
     with suppress(BudgetExceededError):
         for number in range(20):
             talks(settings=settings).say(f"q{number}")
-            answered += 1
+            answer_count += 1
 
-    assert 1 <= answered < 20
+    assert 1 <= answer_count < 20
 
 
-@pytest.mark.parametrize("what", ["branch-none", "nothing"])
-def test_what_is_not_there_cannot_be_restored(talks: Talks, what: str) -> None:
+@pytest.mark.parametrize("target", ["branch-none", "nothing"])
+def test_what_is_not_there_cannot_be_restored(talks: Talks, target: str) -> None:
     """The error is ours, and nothing is changed."""
-    before = asked(talks, "q1").messages()
+    before = conversation_of(talks, "q1").messages()
     with pytest.raises(NotFoundError):
-        talks().restore(what)
+        talks().restore(target)
 
     assert before == talks().messages()
 

@@ -29,7 +29,7 @@ def tables(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def with_migrations(count: int, *, noted: int | None = None) -> Before:
+def with_migrations(count: int, *, versions: int | None = None) -> Before:
     """A store of an older LangGraph with some migrations, of which a killed process noted fewer."""
 
     def make(connection: sqlite3.Connection) -> None:
@@ -37,8 +37,8 @@ def with_migrations(count: int, *, noted: int | None = None) -> Before:
         store = SqliteStore(connection)
         store.MIGRATIONS = store.MIGRATIONS[:count]
         store.setup()
-        if noted is not None:
-            connection.execute("DELETE FROM store_migrations WHERE v >= ?", (noted,))
+        if versions is not None:
+            connection.execute("DELETE FROM store_migrations WHERE v >= ?", (versions,))
 
     return make
 
@@ -54,8 +54,8 @@ BEFORE: list[tuple[str, Before | None]] = [
     ("store 1", with_migrations(1)),
     ("store 2", with_migrations(2)),
     ("store 4", with_migrations(4)),
-    ("half of 3", with_migrations(3, noted=2)),
-    ("half of 4", with_migrations(4, noted=3)),
+    ("half of 3", with_migrations(3, versions=2)),
+    ("half of 4", with_migrations(4, versions=3)),
     ("no task_path", without_task_path),
 ]
 
@@ -63,13 +63,13 @@ BEFORE: list[tuple[str, Before | None]] = [
 @pytest.fixture(params=[pytest.param(make, id=name) for name, make in BEFORE])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A folder with a file of an older LangGraph, or without a file."""
-    made = tmp_path / "before"
-    made.mkdir()
+    prepared_folder = tmp_path / "before"
+    prepared_folder.mkdir()
     if request.param is not None:
-        with closing(sqlite3.connect(made / NAME, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(prepared_folder / NAME, isolation_level=None)) as connection:
             request.param(connection)
-        (made / NAME).chmod(0o600)
-    return made
+        (prepared_folder / NAME).chmod(0o600)
+    return prepared_folder
 
 
 def opens_and_answers(path: Path) -> None:
@@ -79,8 +79,8 @@ def opens_and_answers(path: Path) -> None:
         conversation.say("What is a list?")
     with closing(sqlite3.connect(path)) as connection:
         assert [("ok",)] == connection.execute("PRAGMA integrity_check").fetchall()
-        noted = connection.execute("SELECT v FROM store_migrations ORDER BY v").fetchall()
-        assert [(number,) for number in range(len(SqliteStore.MIGRATIONS))] == noted
+        versions = connection.execute("SELECT v FROM store_migrations ORDER BY v").fetchall()
+        assert [(number,) for number in range(len(SqliteStore.MIGRATIONS))] == versions
     assert 0o600 == stat.S_IMODE(path.stat().st_mode)
 
 
@@ -100,16 +100,16 @@ def test_a_migration_that_a_killed_process_did_not_note_is_repaired(folder: Path
 @pytest.mark.full
 def test_a_kill_before_any_statement_leaves_a_file_that_opens(folder: Path) -> None:
     """A process that creates or migrates a file may be killed before each SQL statement."""
-    place = copies(folder)
-    whole = run_child(CHILD, str(next(place)), "0", "0")
-    *statements, _ = whole.stdout.splitlines()
-    assert (0, True) == (whole.returncode, len(statements) > 20), whole.stderr
+    file_copies = copies(folder)
+    child = run_child(CHILD, str(next(file_copies)), "0", "0")
+    *statements, _ = child.stdout.splitlines()
+    assert (0, True) == (child.returncode, len(statements) > 20), child.stderr
 
     for number in range(1, len(statements) + 1):
-        path = next(place)
-        killed = run_child(CHILD, str(path), str(number), "0")
+        path = next(file_copies)
+        killed_child = run_child(CHILD, str(path), str(number), "0")
 
-        assert -signal.SIGKILL == killed.returncode, killed.stderr
+        assert -signal.SIGKILL == killed_child.returncode, killed_child.stderr
         try:
             opens_and_answers(path)
         except Exception as error:
@@ -130,15 +130,15 @@ def test_a_kill_at_any_instant_leaves_a_file_that_opens(tmp_path: Path) -> None:
             with closing(sqlite3.connect(folders[-1] / NAME, isolation_level=None)) as connection:
                 make(connection)
             (folders[-1] / NAME).chmod(0o600)
-    places = [copies(each) for each in folders]
-    runs = [run_child(CHILD, str(next(places[0])), "0", "0") for _ in range(5)]
-    usual = sorted(float(each.stdout.splitlines()[-1]) for each in runs)[2]
-    killed = 0
+    copies_by_folder = [copies(folder) for folder in folders]
+    runs = [run_child(CHILD, str(next(copies_by_folder[0])), "0", "0") for _ in range(5)]
+    usual = sorted(float(run.stdout.splitlines()[-1]) for run in runs)[2]
+    kill_count = 0
 
-    while killed < 500:
-        path = next(chance.choice(places))
+    while kill_count < 500:
+        path = next(chance.choice(copies_by_folder))
         child = run_child(CHILD, str(path), "0", str(chance.uniform(1e-5, usual)))
-        killed += child.returncode == -signal.SIGALRM
+        kill_count += child.returncode == -signal.SIGALRM
         try:
             opens_and_answers(path)
         except Exception as error:

@@ -42,21 +42,22 @@ from unsay.types import Event
 THREAD = "昨日 a/b.c"
 
 
-def note(text: str, **told: Any) -> Event:
+def note(text: str, **data: Any) -> Event:
     """A remark."""
-    return make_event(*planner_note(text), stamp=Stamp(thread_id=THREAD, at="2026", **told))
+    return make_event(*planner_note(text), stamp=Stamp(thread_id=THREAD, at="2026", **data))
 
 
-def mine(name: str, text: str = "x", **told: Any) -> Event:
+def mine(name: str, text: str = "x", **data: Any) -> Event:
     """A remark with an id of the caller's own."""
-    return {**note(text, **told), "id": name}
+    return {**note(text, **data), "id": name}
 
 
 def chain(*sizes: int) -> list[Page]:
     """Pages with this number of events each."""
-    head, pages = EMPTY, []
+    head = EMPTY
+    pages = []
     for number, size in enumerate(sizes):
-        events = [note(f"{number}.{each}") for each in range(size)]
+        events = [note(f"{number}.{item}") for item in range(size)]
         pages.append(make_page(head, events))
         head = head_of(pages[-1])
     return pages
@@ -110,15 +111,15 @@ def test_what_was_written_is_read(store: BaseStore, loop: bool) -> None:  # noqa
     """Any message a transcript can hold comes back from the pages, blocking and awaited."""
     if loop and type(store) is SqliteStore:
         pytest.skip("LangGraph's own SqliteStore cannot be awaited")
-    whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(SAMPLES)]
+    messages = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(SAMPLES)]
     head = EMPTY
-    for message in whole:
+    for message in messages:
         page = make_page(head, events_of(message, stamp=STAMP))
         run(one(put_page(store, THREAD, page)), loop=loop)
         head = head_of(page)
     events = run(read_events(store, THREAD, head), loop=loop)
 
-    assert as_stored(whole) == as_stored(replay(events).messages)
+    assert as_stored(messages) == as_stored(replay(events).messages)
     assert len(events) == head["count"]
 
 
@@ -151,24 +152,25 @@ def test_a_page_needs_an_event() -> None:
 
 def test_a_page_that_was_never_committed_is_no_gap(store: BaseStore) -> None:
     """Leftovers of a crash are not reached from the head, and the log continues without them."""
-    first, lost = chain(1, 1)
-    other = make_page(head_of(first), [note("instead")])
-    for page in (first, lost, other):
+    first, lost_page = chain(1, 1)
+    other_page = make_page(head_of(first), [note("instead")])
+    for page in (first, lost_page, other_page):
         drive(one(put_page(store, THREAD, page)))
 
-    assert [first, other] == drive(read_pages(store, THREAD, head_of(other)))
+    assert [first, other_page] == drive(read_pages(store, THREAD, head_of(other_page)))
     assert [first] == drive(read_pages(store, THREAD, head_of(first)))
 
 
 def test_many_pages_take_few_round_trips() -> None:
     """A long event log is read in one search, not page by page."""
-    store, pages = InMemoryStore(), chain(*[1] * 300)
+    store = InMemoryStore()
+    pages = chain(*[1] * 300)
     for page in pages:
         drive(one(put_page(store, THREAD, page)))
     calls: list[Call] = []
-    found = drive(counted(read_pages(store, THREAD, head_of(pages[-1])), calls))
+    pages_read = drive(count_calls(read_pages(store, THREAD, head_of(pages[-1])), calls))
 
-    assert (pages, 1) == (found, len(calls))
+    assert (pages, 1) == (pages_read, len(calls))
 
 
 class Blind(InMemoryStore):
@@ -181,14 +183,15 @@ class Blind(InMemoryStore):
 
 def test_pages_that_a_search_misses_are_fetched() -> None:
     """A store that pages loosely costs round trips, and nothing is taken for missing."""
-    store, pages = Blind(), chain(1, 2, 1)
+    store = Blind()
+    pages = chain(1, 2, 1)
     for page in pages:
         drive(one(put_page(store, THREAD, page)))
 
     assert pages == drive(read_pages(store, THREAD, head_of(pages[-1])))
 
 
-def counted(steps: Steps[Any], calls: list[Call]) -> Steps[Any]:
+def count_calls(steps: Steps[Any], calls: list[Call]) -> Steps[Any]:
     """The same step, its calls noted."""
     result: Any = None
     while True:
@@ -200,16 +203,16 @@ def counted(steps: Steps[Any], calls: list[Call]) -> Steps[Any]:
         result = yield from call
 
 
-def flipped(value: dict[str, Any], key: str, at: int) -> dict[str, Any]:
+def flip_value(value: dict[str, Any], key: str, offset: int) -> dict[str, Any]:
     """A page's item with one thing changed."""
     old = value[key]
     if isinstance(old, int):
         return {**value, key: old + 1}
     if old is None:
         return {**value, key: "page-0"}
-    place = at % len(old)
-    other = "A" if old[place] != "A" else "B"
-    return {**value, key: f"{old[:place]}{other}{old[place + 1 :]}"}
+    position = offset % len(old)
+    replacement = "A" if old[position] != "A" else "B"
+    return {**value, key: f"{old[:position]}{replacement}{old[position + 1 :]}"}
 
 
 def value_of(store: BaseStore, page: Page) -> dict[str, Any]:
@@ -219,7 +222,7 @@ def value_of(store: BaseStore, page: Page) -> dict[str, Any]:
     return item.value
 
 
-def stored(store: BaseStore, page: Page, value: dict[str, Any]) -> None:
+def replace_page(store: BaseStore, page: Page, value: dict[str, Any]) -> None:
     """Put another value in the place of a page."""
     store.put(event_log_namespace(THREAD), page.id, value, index=False)
 
@@ -239,7 +242,7 @@ CHAINS = st.lists(st.integers(1, 3), min_size=1, max_size=5)
 def test_a_whole_chain_is_accepted(sizes: list[int]) -> None:
     """Pages as they were made pass, and hold all events in order."""
     store = InMemoryStore()
-    pages = written(store, *sizes)
+    pages = write_log(store, *sizes)
     head = head_of(pages[-1])
 
     assert events_in(pages) == drive(read_events(store, THREAD, head))
@@ -248,63 +251,70 @@ def test_a_whole_chain_is_accepted(sizes: list[int]) -> None:
 
 @given(
     sizes=CHAINS,
-    which=st.integers(0, 4),
+    page_index=st.integers(0, 4),
     key=st.sampled_from(["id", "before", "count", "body"]),
-    at=st.integers(0, 10**6),
+    offset=st.integers(0, 10**6),
 )
-def test_any_change_of_a_page_is_found(sizes: list[int], which: int, key: str, at: int) -> None:
+def test_any_change_of_a_page_is_found(
+    sizes: list[int], page_index: int, key: str, offset: int
+) -> None:
     """One other character anywhere is noticed, but for bits of the text that say nothing."""
     store = InMemoryStore()
-    pages = written(store, *sizes)
-    page = pages[which % len(pages)]
+    pages = write_log(store, *sizes)
+    page = pages[page_index % len(pages)]
     if key == "id":
-        other = replace(page, id=flipped({"id": page.id}, "id", at)["id"])
-        stored(store, other, value_of(store, page))
+        replacement = replace(page, id=flip_value({"id": page.id}, "id", offset)["id"])
+        replace_page(store, replacement, value_of(store, page))
         store.delete(event_log_namespace(THREAD), page.id)
     else:
-        value = flipped(value_of(store, page), key, at)
+        value = flip_value(value_of(store, page), key, offset)
         assume(key != "body" or not says(value["body"], page.body))
-        stored(store, page, value)
+        replace_page(store, page, value)
 
     with pytest.raises(EventLogGapError, match="Page "):
         drive(read_events(store, THREAD, head_of(pages[-1])))
 
 
-@given(sizes=CHAINS, which=st.integers(0, 4), end=st.integers(0, 4))
-def test_a_missing_or_misplaced_page_is_found(sizes: list[int], which: int, end: int) -> None:
+@given(sizes=CHAINS, page_index=st.integers(0, 4), end=st.integers(0, 4))
+def test_a_missing_or_misplaced_page_is_found(sizes: list[int], page_index: int, end: int) -> None:
     """A page that was dropped, exchanged, doubled, or cut off with all behind it is noticed."""
     store = InMemoryStore()
-    pages = written(store, *sizes)
-    head, which, other = head_of(pages[-1]), which % len(pages), end % len(pages)
+    pages = write_log(store, *sizes)
+    head = head_of(pages[-1])
+    page_index = page_index % len(pages)
+    second_index = end % len(pages)
 
-    places = {page.id: value_of(store, page) for page in pages}
-    here, there = pages[which].id, pages[other].id
+    values_by_id = {page.id: value_of(store, page) for page in pages}
+    first_id = pages[page_index].id
+    second_id = pages[second_index].id
     wrong = [
-        {name: value for name, value in places.items() if name != here},
-        {page.id: places[page.id] for page in pages[:which]},
+        {name: value for name, value in values_by_id.items() if name != first_id},
+        {page.id: values_by_id[page.id] for page in pages[:page_index]},
     ]
-    if which != other:
-        wrong.append({**places, there: places[here]})
-        wrong.append({**places, there: places[here], here: places[there]})
+    if page_index != second_index:
+        wrong.append({**values_by_id, second_id: values_by_id[first_id]})
+        wrong.append(
+            {**values_by_id, second_id: values_by_id[first_id], first_id: values_by_id[second_id]}
+        )
 
-    for each in wrong:
-        damaged = InMemoryStore()
-        for name, value in each.items():
-            damaged.put(event_log_namespace(THREAD), name, value)
+    for item in wrong:
+        damaged_store = InMemoryStore()
+        for name, value in item.items():
+            damaged_store.put(event_log_namespace(THREAD), name, value)
         with pytest.raises(EventLogGapError, match="page-"):
-            drive(read_events(damaged, THREAD, head))
+            drive(read_events(damaged_store, THREAD, head))
 
 
 def test_a_head_that_fits_no_page_is_found() -> None:
     """The count that was committed must be the count there is."""
     store = InMemoryStore()
-    pages = written(store, 2, 1)
+    pages = write_log(store, 2, 1)
     head = head_of(pages[-1])
     wrong: list[Head] = [{**head, "count": 4}, {**head, "page_id": "page-0"}]
 
-    for each in wrong:
+    for item in wrong:
         with pytest.raises(EventLogGapError, match="page-"):
-            drive(read_events(store, THREAD, each))
+            drive(read_events(store, THREAD, item))
     with pytest.raises(EventLogGapError):
         drive(read_events(store, THREAD, {"page_id": None, "count": 3}))
 
@@ -312,20 +322,20 @@ def test_a_head_that_fits_no_page_is_found() -> None:
 def test_a_page_that_counts_wrongly_is_found() -> None:
     """A page that says another place than its own does not pass, well made as it is."""
     store = InMemoryStore()
-    first, second = written(store, 2, 1)
-    forged = make_page({**head_of(first), "count": 5}, events_in([second]))
-    drive(one(put_page(store, THREAD, forged)))
+    first, second = write_log(store, 2, 1)
+    page = make_page({**head_of(first), "count": 5}, events_in([second]))
+    drive(one(put_page(store, THREAD, page)))
 
-    with pytest.raises(EventLogGapError, match=forged.id):
-        drive(read_events(store, THREAD, head_of(forged)))
+    with pytest.raises(EventLogGapError, match=page.id):
+        drive(read_events(store, THREAD, head_of(page)))
 
 
 DAMAGE: dict[str, Callable[[BaseStore, list[Page]], None]] = {
     "removed": lambda store, pages: store.delete(event_log_namespace(THREAD), pages[1].id),
-    "flipped": lambda store, pages: stored(
-        store, pages[1], flipped(value_of(store, pages[1]), "body", 60)
+    "flipped": lambda store, pages: replace_page(
+        store, pages[1], flip_value(value_of(store, pages[1]), "body", 60)
     ),
-    "exchanged": lambda store, pages: stored(store, pages[1], value_of(store, pages[0])),
+    "exchanged": lambda store, pages: replace_page(store, pages[1], value_of(store, pages[0])),
 }
 
 
@@ -346,30 +356,32 @@ def test_damage_in_the_store_is_named(
 def test_a_page_that_cannot_be_thawed_is_named() -> None:
     """Text that is no frozen value is damage, not a crash."""
     store = InMemoryStore()
-    (page,) = written(store, 1)
-    stored(store, page, {**value_of(store, page), "body": "AAAA"})
+    (page,) = write_log(store, 1)
+    replace_page(store, page, {**value_of(store, page), "body": "AAAA"})
 
     with pytest.raises(EventLogGapError, match=page.id):
         drive(read_events(store, THREAD, head_of(page)))
 
 
-def appended(store: BaseStore, *events: Event) -> list[Appended]:
+def append_all(store: BaseStore, *events: Event) -> list[Appended]:
     """Each event appended, each on the head that the one before left."""
-    head, made = EMPTY, []
+    head = EMPTY
+    appends = []
     for event in events:
-        made.append(drive(append(store, THREAD, head, event)))
-        head = made[-1].head
-    return made
+        appends.append(drive(append(store, THREAD, head, event)))
+        head = appends[-1].head
+    return appends
 
 
 def test_an_event_is_appended_once(store: BaseStore) -> None:
     """The same event again, at any later time, changes nothing."""
-    first, later = mine("e1"), {**mine("e1"), "at": "2030"}
-    made = appended(store, first, mine("e2"), later, mine("e2"))  # type: ignore[arg-type]
+    first = mine("e1")
+    changed_event = {**mine("e1"), "at": "2030"}
+    appends = append_all(store, first, mine("e2"), changed_event, mine("e2"))  # type: ignore[arg-type]
 
-    assert [True, True, False, False] == [each.inserted for each in made]
-    assert made[1].head == made[3].head
-    assert [first, mine("e2")] == drive(read_events(store, THREAD, made[3].head))
+    assert [True, True, False, False] == [item.inserted for item in appends]
+    assert appends[1].head == appends[3].head
+    assert [first, mine("e2")] == drive(read_events(store, THREAD, appends[3].head))
 
 
 @BOTH
@@ -386,18 +398,18 @@ def test_another_event_with_the_id_is_refused(store: BaseStore, loop: bool) -> N
 
 def test_an_event_that_was_never_committed_is_appended_again(store: BaseStore) -> None:
     """A crash before the head was kept leaves nothing that would be in the way."""
-    appended(store, mine("e0"), mine("e1"))
+    append_all(store, mine("e0"), mine("e1"))
     head = drive(append(store, THREAD, EMPTY, mine("e2"))).head
-    again = drive(append(store, THREAD, head, mine("e1", "y")))
+    second_append = drive(append(store, THREAD, head, mine("e1", "y")))
 
-    assert again.inserted
-    assert [mine("e2"), mine("e1", "y")] == drive(read_events(store, THREAD, again.head))
+    assert second_append.inserted
+    assert [mine("e2"), mine("e1", "y")] == drive(read_events(store, THREAD, second_append.head))
 
 
 def test_an_event_of_an_older_page_is_known(store: BaseStore) -> None:
     """The id is found among pages that the graph wrote, too."""
-    (made,) = appended(store, mine("e1"))
-    page = make_page(made.head, [note("by the graph")])
+    (appends,) = append_all(store, mine("e1"))
+    page = make_page(appends.head, [note("by the graph")])
     drive(one(put_page(store, THREAD, page)))
     head = head_of(page)
 
@@ -407,8 +419,8 @@ def test_an_event_of_an_older_page_is_known(store: BaseStore) -> None:
 @given(names=st.lists(st.sampled_from("abcd"), max_size=8))
 def test_a_log_holds_every_id_once_in_the_order_of_arrival(names: list[str]) -> None:
     """However often each is sent, a log is its first arrivals."""
-    made = appended(store := InMemoryStore(), *(mine(name) for name in names))
-    log = drive(read_events(store, THREAD, made[-1].head if made else EMPTY))
+    appends = append_all(store := InMemoryStore(), *(mine(name) for name in names))
+    log = drive(read_events(store, THREAD, appends[-1].head if appends else EMPTY))
 
     assert list(dict.fromkeys(names)) == [event["id"] for event in log]
 
@@ -437,20 +449,20 @@ FILTERS: dict[str, tuple[dict[str, Any], list[int]]] = {
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-@pytest.mark.parametrize(("wanted", "numbers"), FILTERS.values(), ids=FILTERS)
+@pytest.mark.parametrize(("count_wanted", "numbers"), FILTERS.values(), ids=FILTERS)
 def test_events_are_read_page_by_page(
-    wanted: dict[str, Any], numbers: list[int], limit: int
+    count_wanted: dict[str, Any], numbers: list[int], limit: int
 ) -> None:
     """Oldest first, none twice, none left out, and no cursor at the end."""
-    found: list[list[int]] = []
+    event_pages: list[list[int]] = []
     cursor: str | None = None
-    while not found or cursor:
-        page = select(LOG, limit=limit, cursor=cursor, **wanted)
-        found.append([event["data"]["number"] for event in page.items])
+    while not event_pages or cursor:
+        page = select(LOG, limit=limit, cursor=cursor, **count_wanted)
+        event_pages.append([event["data"]["number"] for event in page.items])
         cursor = page.cursor
 
-    assert [numbers[n : n + limit] for n in range(0, len(numbers), limit)] or [[]] == found
-    assert numbers == [number for each in found for number in each]
+    assert [numbers[n : n + limit] for n in range(0, len(numbers), limit)] or [[]] == event_pages
+    assert numbers == [number for item in event_pages for number in item]
 
 
 def test_a_cursor_stays_when_the_log_grows() -> None:
@@ -485,7 +497,7 @@ def test_a_question_is_found_by_its_run() -> None:
     assert tuple(events) == select(events, limit=5, run_id="r1", types={"user_message"}).items
 
 
-def written(store: BaseStore, *sizes: int) -> list[Page]:
+def write_log(store: BaseStore, *sizes: int) -> list[Page]:
     """An event log in the store, with small pages."""
     pages = chain(*sizes)
     for page in pages:
@@ -503,7 +515,7 @@ def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> N
     """Packing leaves one item, and the same pages, events and end of the event log."""
     if loop and type(store) is SqliteStore:
         pytest.skip("LangGraph's own SqliteStore cannot be awaited")
-    pages = written(store, *[2] * WORTH_IT)
+    pages = write_log(store, *[2] * WORTH_IT)
     head = head_of(pages[-1])
     before = run(read_pages(store, THREAD, head), loop=loop)
     events = run(read_events(store, THREAD, head), loop=loop)
@@ -511,13 +523,13 @@ def test_pages_that_are_together_say_the_same(store: BaseStore, loop: bool) -> N
 
     assert {pages[-1].id} == keys(store)
     after = run(read_pages(store, THREAD, head), loop=loop)
-    assert [head_of(each) for each in before] == [head_of(each) for each in after]
+    assert [head_of(item) for item in before] == [head_of(item) for item in after]
     assert events == run(read_events(store, THREAD, head), loop=loop)
 
 
 def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
     """Packing is for many pages: it takes time, and rewrites what it takes."""
-    pages = written(store, *[1] * (WORTH_IT - 1))
+    pages = write_log(store, *[1] * (WORTH_IT - 1))
     drive(pack_pages(store, head_of(pages[-1])))
     assert {page.id for page in pages} == keys(store)
     drive(pack_pages(store, EMPTY))
@@ -526,31 +538,33 @@ def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3))
 def test_packing_is_invisible(rounds: list[int], size: int) -> None:
     """However often an event log that grows is packed, it says the same from each of its ends."""
-    store, head = InMemoryStore(), EMPTY
+    store = InMemoryStore()
+    head = EMPTY
     heads: list[Head] = [EMPTY]
-    told: list[Event] = []
+    events_told: list[Event] = []
     for pages in rounds:
         for _ in range(pages):
-            events = [note(f"{len(told)}.{each}") for each in range(size)]
+            events = [note(f"{len(events_told)}.{number}") for number in range(size)]
             page = make_page(head, events)
             drive(one(put_page(store, THREAD, page)))
             head = head_of(page)
-            told += events
+            events_told += events
             heads.append(head)
         drive(pack_pages(store, head))
-    for each in {0, len(heads) // 3, len(heads) // 2, len(heads) - 1}:
-        found = drive(read_events(store, THREAD, heads[each]))
-        assert told[: each * size] == found
-    loose = sum(each for each in rounds if each < WORTH_IT)
+    for item in {0, len(heads) // 3, len(heads) // 2, len(heads) - 1}:
+        found_events = drive(read_events(store, THREAD, heads[item]))
+        assert events_told[: item * size] == found_events
+    loose = sum(item for item in rounds if item < WORTH_IT)
     assert len(keys(store)) <= loose + len(rounds)
 
 
 @pytest.mark.parametrize("calls", [0, 20, 21, 22], ids=["at once", "read", "put", "dropped"])
 def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> None:
     """Between the two writes pages are in two places, with the same content."""
-    pages = written(store, *[1] * 20)
+    pages = write_log(store, *[1] * 20)
     head = head_of(pages[-1])
-    events, result = events_in(pages), None
+    events = events_in(pages)
+    result = None
     packing = pack_pages(store, head)
     for _ in range(calls):
         result = packing.send(result).blocking()
@@ -559,24 +573,24 @@ def test_a_crash_while_packing_loses_nothing(store: BaseStore, calls: int) -> No
     assert events == drive(read_events(store, THREAD, head))
     drive(pack_pages(store, head))
     assert events == drive(read_events(store, THREAD, head))
-    more = make_page(head, [note("and on")])
-    drive(one(put_page(store, THREAD, more)))
-    assert [*events, note("and on")] == drive(read_events(store, THREAD, head_of(more)))
+    page = make_page(head, [note("and on")])
+    drive(one(put_page(store, THREAD, page)))
+    assert [*events, note("and on")] == drive(read_events(store, THREAD, head_of(page)))
 
 
 def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
     """A line that left an older state has its pages packed as well, up to where they are already."""
-    pages = written(store, *[1] * 20)
+    pages = write_log(store, *[1] * 20)
     drive(pack_pages(store, head_of(pages[-1])))
     head = head_of(pages[4])
-    others = []
+    other_heads = []
     for number in range(WORTH_IT + 4):
         page = make_page(head, [note(f"another {number}")])
         drive(one(put_page(store, THREAD, page)))
         head = head_of(page)
-        others.append(page)
+        other_heads.append(page)
         drive(pack_pages(store, head))
-    assert events_in([*pages[:5], *others]) == drive(read_events(store, THREAD, head))
+    assert events_in([*pages[:5], *other_heads]) == drive(read_events(store, THREAD, head))
     assert events_in(pages) == drive(read_events(store, THREAD, head_of(pages[-1])))
     assert len(keys(store)) < 10
 
@@ -584,7 +598,7 @@ def test_a_host_goes_on_from_an_end_that_is_in_a_pack(store: BaseStore) -> None:
 def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
     """The conversation continues; a reader of the event log gets an error."""
     store = InMemoryStore()
-    pages = written(store, *[1] * 40)
+    pages = write_log(store, *[1] * 40)
     store.delete(event_log_namespace(THREAD), pages[10].id)
     drive(pack_pages(store, head_of(pages[-1])))
     with pytest.raises(EventLogGapError, match=pages[10].id):
@@ -594,14 +608,14 @@ def test_a_page_that_is_lost_does_not_stop_the_packing() -> None:
 def test_changed_pages_are_not_put_together() -> None:
     """Nothing wrong is copied, and nothing is deleted."""
     store = InMemoryStore()
-    pages = written(store, *[1] * 20)
+    pages = write_log(store, *[1] * 20)
     drive(one(put_page(store, THREAD, replace(pages[3], facts={"count": 2}))))
     with pytest.raises(EventLogGapError, match=pages[3].id):
         drive(pack_pages(store, head_of(pages[-1])))
     assert {page.id for page in pages} == keys(store)
 
 
-def _repacked(change: Callable[[list[Any]], list[Any]]) -> Callable[[str], Any]:
+def _repack(change: Callable[[list[Any]], list[Any]]) -> Callable[[str], Any]:
     return lambda body: freeze(change(thaw(body)), dense=True)
 
 
@@ -612,21 +626,21 @@ def _repacked(change: Callable[[list[Any]], list[Any]]) -> Callable[[str], Any]:
         pytest.param(lambda _: 7, id="no text"),
         pytest.param(lambda body: body[: len(body) // 2], id="half"),
         pytest.param(lambda body: body[:40] + "AAAA" + body[44:], id="changed"),
-        pytest.param(_repacked(lambda pages: pages[1:]), id="first lost"),
-        pytest.param(_repacked(lambda pages: pages[:-1]), id="last lost"),
-        pytest.param(_repacked(lambda pages: [*pages[:5], *pages[6:]]), id="one lost"),
-        pytest.param(_repacked(lambda pages: [{**pages[0], "count": 9}, *pages[1:]]), id="count"),
-        pytest.param(_repacked(lambda pages: [{"id": "x"}, *pages[1:]]), id="half a page"),
-        pytest.param(_repacked(lambda pages: [{}, *pages[1:]]), id="no page"),
-        pytest.param(_repacked(lambda pages: ["page", *pages[1:]]), id="text"),
-        pytest.param(_repacked(lambda _: []), id="none"),
+        pytest.param(_repack(lambda pages: pages[1:]), id="first lost"),
+        pytest.param(_repack(lambda pages: pages[:-1]), id="last lost"),
+        pytest.param(_repack(lambda pages: [*pages[:5], *pages[6:]]), id="one lost"),
+        pytest.param(_repack(lambda pages: [{**pages[0], "count": 9}, *pages[1:]]), id="count"),
+        pytest.param(_repack(lambda pages: [{"id": "x"}, *pages[1:]]), id="half a page"),
+        pytest.param(_repack(lambda pages: [{}, *pages[1:]]), id="no page"),
+        pytest.param(_repack(lambda pages: ["page", *pages[1:]]), id="text"),
+        pytest.param(_repack(lambda _: []), id="none"),
         pytest.param(lambda _: freeze(7), id="no list"),
     ],
 )
 def test_damage_of_pages_that_are_together_is_named(damage: Callable[[str], Any]) -> None:
     """After any damage of the item, the event log is refused and not shown in part."""
     store = InMemoryStore()
-    pages = written(store, *[1] * 20)
+    pages = write_log(store, *[1] * 20)
     head = head_of(pages[-1])
     drive(pack_pages(store, head))
     item = store.get(event_log_namespace(THREAD), pages[-1].id)
@@ -649,8 +663,8 @@ def test_an_event_of_a_page_in_a_pack_is_known(store: BaseStore) -> None:
         )
         with pytest.raises(EventConflictError, match=name):
             drive(append(store, THREAD, head, mine(name, "other words")))
-    added = drive(append(store, THREAD, head, mine("e20")))
-    assert added.inserted
+    append_result = drive(append(store, THREAD, head, mine("e20")))
+    assert append_result.inserted
     assert [f"e{n}" for n in range(21)] == [
-        each["id"] for each in drive(read_events(store, THREAD, added.head))
+        event["id"] for event in drive(read_events(store, THREAD, append_result.head))
     ]

@@ -18,7 +18,7 @@ VALUES = st.recursive(
 )
 
 
-def stored(text: str) -> str:
+def as_jsonb(text: str) -> str:
     """JSON as `jsonb` writes it back: every character as itself; refuses what it refuses."""
     escapes = re.findall(r"\\(u[0-9a-f]{4}|.)", text)
     assert "u0000" not in escapes
@@ -30,7 +30,7 @@ def stored(text: str) -> str:
 @given(VALUES)
 def test_every_value_comes_back(value: object) -> None:
     """NUL, half surrogate pairs and the escape itself survive, as keys and as values."""
-    assert json.loads(json.dumps(value)) == from_json(stored(to_json(value)).encode())
+    assert json.loads(json.dumps(value)) == from_json(as_jsonb(to_json(value)).encode())
 
 
 @pytest.mark.parametrize(

@@ -49,15 +49,15 @@ class Clock:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opens]:
+def open_file(tmp_path: Path) -> Iterator[Opens]:
     """Opens the same file again and again, as other processes would."""
     databases: list[FileDatabase] = []
 
     def opens() -> FileDatabase:
-        found = open_database(tmp_path / "talk.db")
-        assert isinstance(found, FileDatabase)
-        databases.append(found)
-        return found
+        database = open_database(tmp_path / "talk.db")
+        assert isinstance(database, FileDatabase)
+        databases.append(database)
+        return database
 
     yield opens
     for database in databases:
@@ -65,27 +65,27 @@ def opened(tmp_path: Path) -> Iterator[Opens]:
 
 
 @pytest.fixture
-def clocked(tmp_path: Path) -> Iterator[Callable[[Clock], FileLeases]]:
+def leases_at(tmp_path: Path) -> Iterator[Callable[[Clock], FileLeases]]:
     """Leases of the same file that believe a clock."""
-    made: list[FileLeases] = []
+    connections: list[FileLeases] = []
 
     def make(clock: Clock) -> FileLeases:
         connection = sqlite3.connect(
             tmp_path / "talk.db", isolation_level=None, check_same_thread=False
         )
-        made.append(FileLeases(connection, clock=clock))
-        return made[-1]
+        connections.append(FileLeases(connection, clock=clock))
+        return connections[-1]
 
     yield make
-    for leases in made:
+    for leases in connections:
         leases.close()
 
 
 def hold(leases: Any, thread: str = "t", wait: float = 0.0, lease: float = 600.0) -> Lease:
     """A lease, which a renewal never reaches unless it is made short."""
-    found: Lease | None = drive(leases.hold(thread, wait_seconds=wait, lease_seconds=lease))
-    assert found is not None
-    return found
+    hold: Lease | None = drive(leases.hold(thread, wait_seconds=wait, lease_seconds=lease))
+    assert hold is not None
+    return hold
 
 
 def rows(database: FileDatabase) -> list[tuple[Any, ...]]:
@@ -102,8 +102,8 @@ def write(database: FileDatabase) -> None:
     """One checkpoint, one write and one item of the thread."""
     checkpoint = empty_checkpoint()
     with translated(database.path):
-        place = database.saver.put(CONFIG, checkpoint, {}, {})
-        database.saver.put_writes(place, [("messages", ["words"])], "task")
+        saved_config = database.saver.put(CONFIG, checkpoint, {}, {})
+        database.saver.put_writes(saved_config, [("messages", ["words"])], "task")
         database.store.put(thread_namespace("branches", "t"), "cut", {"words": "words"})
 
 
@@ -111,21 +111,22 @@ def counts(database: FileDatabase) -> list[int]:
     """How much of each kind is stored."""
     tables = ("checkpoints", "writes", "store")
     connection = database.store.conn
-    return [connection.execute(f"SELECT count(*) FROM {each}").fetchone()[0] for each in tables]  # noqa: S608 - our own names
+    return [connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables]  # noqa: S608 - our own names
 
 
 def ended_process() -> str:
     """The name of a process that has ended."""
     command = "from unsay.storage.leases import this_process; print(this_process())"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", command], capture_output=True, text=True, check=True
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
-def test_one_process_has_a_thread_at_a_time(opened: Opens) -> None:
+def test_one_process_has_a_thread_at_a_time(open_file: Opens) -> None:
     """A second one is refused, and let in when the first is done; other threads are free."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     lease = hold(first.leases)
     with pytest.raises(ThreadBusyError, match=rf"thread 't' is running in process {os.getpid()}"):
         hold(second.leases)
@@ -135,17 +136,17 @@ def test_one_process_has_a_thread_at_a_time(opened: Opens) -> None:
     hold(second.leases).release()
 
 
-def test_a_refusal_names_the_wait_in_round_numbers(opened: Opens) -> None:
+def test_a_refusal_names_the_wait_in_round_numbers(open_file: Opens) -> None:
     """What is left after a wait for the process's own lock is a little less than the setting."""
-    lease = hold(opened().leases)
+    lease = hold(open_file().leases)
     with pytest.raises(ThreadBusyError, match=r"did not end within 0\.1 s: try again"):
-        hold(opened().leases, wait=0.0502)
+        hold(open_file().leases, wait=0.0502)
     lease.release()
 
 
-def test_every_token_is_new(opened: Opens) -> None:
+def test_every_token_is_new(open_file: Opens) -> None:
     """No token comes back, not even when the table was empty in between."""
-    database = opened()
+    database = open_file()
     tokens = []
     for _ in range(3):
         lease = hold(database.leases)
@@ -156,35 +157,36 @@ def test_every_token_is_new(opened: Opens) -> None:
     assert [] == rows(database)
 
 
-def test_those_who_wait_come_in_the_order_of_asking(opened: Opens) -> None:
+def test_those_who_wait_come_in_the_order_of_asking(open_file: Opens) -> None:
     """The first to ask writes first, and a repeated writer queues behind the others."""
-    holder = opened()
+    holder = open_file()
     lease = hold(holder.leases)
     came: list[int] = []
 
     def ask(number: int, database: FileDatabase) -> None:
-        taken = hold(database.leases, wait=60.0)
+        taken_hold = hold(database.leases, wait=60.0)
         came.append(number)
-        taken.release()
+        taken_hold.release()
 
     waiting = []
     for number in range(3):
-        waiting.append(threading.Thread(target=ask, args=(number, opened())))
+        waiting.append(threading.Thread(target=ask, args=(number, open_file())))
         waiting[-1].start()
         while len(rows(holder)) < number + 2:
             pass
     lease.release()
     ask(3, holder)
-    for each in waiting:
-        each.join()
+    for item in waiting:
+        item.join()
 
     assert [0, 1, 2, 3] == came
 
 
 @linux
-def test_the_lease_of_a_dead_process_is_taken_at_once(opened: Opens) -> None:
+def test_the_lease_of_a_dead_process_is_taken_at_once(open_file: Opens) -> None:
     """Its owner need not have said goodbye, and its time need not be over."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     hold(first.leases)
     first.store.conn.execute("UPDATE leases SET owner = ?", (ended_process(),))
 
@@ -199,15 +201,15 @@ def test_a_process_elsewhere_is_never_gone() -> None:
 
     assert is_gone(name)
     assert not is_gone(this_process())
-    assert [False, False] == [is_gone(each) for each in elsewhere]
+    assert [False, False] == [is_gone(item) for item in elsewhere]
 
 
 @linux
 def test_a_number_used_again_is_another_process() -> None:
     """A living process with a dead one's number does not keep the lease."""
-    place, process, began = this_process().rsplit(" ", 2)
+    machine, process, began = this_process().rsplit(" ", 2)
 
-    assert is_gone(f"{place} {process} {int(began) - 1}")
+    assert is_gone(f"{machine} {process} {int(began) - 1}")
 
 
 @linux
@@ -226,10 +228,11 @@ def test_a_process_that_nobody_buried_is_gone() -> None:
         assert is_gone(name)
 
 
-def test_what_was_not_renewed_is_over(clocked: Callable[[Clock], FileLeases]) -> None:
+def test_what_was_not_renewed_is_over(leases_at: Callable[[Clock], FileLeases]) -> None:
     """A lease ends with its time, by the asking process's clock."""
     clock = Clock()
-    first, second = clocked(Clock()), clocked(clock)
+    first = leases_at(Clock())
+    second = leases_at(clock)
     hold(first, lease=10.0)
     clock.now += 9.0
     with pytest.raises(ThreadBusyError):
@@ -253,8 +256,8 @@ class Wait:
             self._steps.send(self._look.blocking())
             self._look = self._steps.send(None)
         except StopIteration as ended:
-            found: Lease | None = ended.value
-            return found
+            lease: Lease | None = ended.value
+            return lease
         return None
 
     def leave(self) -> None:
@@ -263,11 +266,12 @@ class Wait:
 
 
 def test_a_waiter_takes_the_lease_of_an_expired_holder(
-    clocked: Callable[[Clock], FileLeases],
+    leases_at: Callable[[Clock], FileLeases],
 ) -> None:
     """A waiting process gets the lease once the holder's time is over, and not before."""
     clock = Clock()
-    holder, waiter = clocked(Clock()), clocked(clock)
+    holder = leases_at(Clock())
+    waiter = leases_at(clock)
     hold(holder, lease=10.0)
     wait = Wait(waiter)
     looks = [wait.look(), wait.look()]
@@ -281,68 +285,75 @@ def test_a_waiter_takes_the_lease_of_an_expired_holder(
     assert 0 < (holder.token("t") or 0) < (waiter.token("t") or 0)
 
 
-def test_a_waiter_passes_an_expired_waiter(clocked: Callable[[Clock], FileLeases]) -> None:
+def test_a_waiter_passes_an_expired_waiter(leases_at: Callable[[Clock], FileLeases]) -> None:
     """A waiter whose time is over does not block the lease that its holder released."""
     clock = Clock()
-    holder, expired, waiter = clocked(clock), clocked(Clock()), clocked(clock)
+    holder = leases_at(clock)
+    expired_leases = leases_at(Clock())
+    waiter = leases_at(clock)
     lease = hold(holder)
-    waits = [Wait(expired, lease=10.0), Wait(waiter)]
+    waits = [Wait(expired_leases, lease=10.0), Wait(waiter)]
     looks = [wait.look() for wait in waits]
     lease.release()
     looks.append(waits[1].look())
     clock.now += 10.0
-    taken = waits[1].look()
+    taken_lease = waits[1].look()
     waits[0].leave()
 
     assert [None, None, None] == looks
-    assert taken is not None
+    assert taken_lease is not None
     assert waiter.token("t") is not None
 
 
 @linux
-def test_a_waiter_takes_the_lease_of_a_holder_that_died(opened: Opens) -> None:
+def test_a_waiter_takes_the_lease_of_a_holder_that_died(open_file: Opens) -> None:
     """A waiting process gets the lease once the holder's process has ended."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     hold(first.leases)
     assert isinstance(second.leases, FileLeases)
     wait = Wait(second.leases)
-    look = wait.look()
+    lease = wait.look()
     before = "UPDATE leases SET owner = ? WHERE token = (SELECT min(token) FROM leases)"
     first.store.conn.execute(before, (ended_process(),))
 
-    assert look is None
+    assert lease is None
     assert wait.look() is not None
 
 
 def test_nothing_is_left_of_leases_that_were_given_up(
-    clocked: Callable[[Clock], FileLeases],
+    leases_at: Callable[[Clock], FileLeases],
 ) -> None:
     """After many turns and waits the leases remember nothing, in memory or in the file."""
-    leases, others = clocked(Clock()), clocked(Clock())
+    leases = leases_at(Clock())
+    other_leases = leases_at(Clock())
     before = threading.enumerate()
     for _ in range(5):
         lease = hold(leases)
-        wait = Wait(others)
+        wait = Wait(other_leases)
         assert wait.look() is None
         lease.release()
-        taken = wait.look()
-        assert taken is not None
-        taken.release()
+        taken_lease = wait.look()
+        assert taken_lease is not None
+        taken_lease.release()
     for thread in threading.enumerate():
         if thread.name == "unsay-lease" and thread not in before:
             thread.join()
 
-    remembered = [value for each in (leases, others) for value in vars(each).values()]
-    assert [] == [value for value in remembered if isinstance(value, set | dict | list) and value]
+    values_in_memory = [value for item in (leases, other_leases) for value in vars(item).values()]
+    assert [] == [
+        value for value in values_in_memory if isinstance(value, set | dict | list) and value
+    ]
     assert [] == leases._connection.execute("SELECT * FROM leases").fetchall()
 
 
 def test_a_clock_that_was_set_back_delays_and_no_more(
-    clocked: Callable[[Clock], FileLeases],
+    leases_at: Callable[[Clock], FileLeases],
 ) -> None:
     """A lease that is not renewed is over once the clock is past its end again."""
     clock = Clock()
-    first, second = clocked(Clock()), clocked(clock)
+    first = leases_at(Clock())
+    second = leases_at(clock)
     hold(first, lease=10.0)
     clock.now -= 3_600.0
     with pytest.raises(ThreadBusyError):
@@ -352,9 +363,10 @@ def test_a_clock_that_was_set_back_delays_and_no_more(
     hold(second).release()
 
 
-def test_a_lease_is_renewed_for_as_long_as_it_is_held(opened: Opens) -> None:
+def test_a_lease_is_renewed_for_as_long_as_it_is_held(open_file: Opens) -> None:
     """Its owner may take longer than the lease's time."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     ends = "SELECT expires FROM leases ORDER BY token LIMIT 1"
     lease = hold(first.leases, lease=2.0)
     begin = first.store.conn.execute(ends).fetchone()[0]
@@ -372,9 +384,10 @@ def taken_over(database: FileDatabase, other: FileDatabase) -> None:
     hold(other.leases).release()
 
 
-def test_a_writer_that_lost_its_lease_writes_nothing(opened: Opens) -> None:
+def test_a_writer_that_lost_its_lease_writes_nothing(open_file: Opens) -> None:
     """No checkpoint, no write and no item, neither new nor deleted, comes after the loss."""
-    slow, quick = opened(), opened()
+    slow = open_file()
+    quick = open_file()
     hold(slow.leases)
     write(slow)
     before = counts(slow)
@@ -389,21 +402,22 @@ def test_a_writer_that_lost_its_lease_writes_nothing(opened: Opens) -> None:
         lambda: slow.store.delete(thread_namespace("branches", "t"), "cut"),
         lambda: slow.store.put(("unsay", "threads"), "t", {"title": "others"}),
     ]
-    for each in late:
+    for item in late:
         with (
             pytest.raises(ThreadBusyError, match="another process took over the thread"),
             translated(slow.path),
         ):
-            each()
+            item()
 
     assert before == counts(slow)
     assert not slow.saver.conn.in_transaction
     assert not slow.store.conn.in_transaction
 
 
-def test_only_its_own_thread_is_closed_to_it(opened: Opens) -> None:
+def test_only_its_own_thread_is_closed_to_it(open_file: Opens) -> None:
     """Other threads and the host's own items can be written, and its thread once it asks again."""
-    slow, quick = opened(), opened()
+    slow = open_file()
+    quick = open_file()
     lease = hold(slow.leases)
     taken_over(slow, quick)
     slow.store.put(thread_namespace("branches", "another"), "cut", {})
@@ -416,9 +430,10 @@ def test_only_its_own_thread_is_closed_to_it(opened: Opens) -> None:
     assert [1, 1, 4] == counts(slow)
 
 
-def test_a_lost_lease_can_be_given_up(opened: Opens) -> None:
+def test_a_lost_lease_can_be_given_up(open_file: Opens) -> None:
     """Giving it up takes nothing from the writer that has the thread now."""
-    slow, quick = opened(), opened()
+    slow = open_file()
+    quick = open_file()
     lease = hold(slow.leases)
     run_out(slow)
     hold(quick.leases)
@@ -432,34 +447,35 @@ def test_a_lost_lease_can_be_given_up(opened: Opens) -> None:
 def test_every_item_of_a_thread_is_known_as_its_own(thread: str) -> None:
     """Thread ids may have any characters that a namespace can hold."""
     thread = thread.encode("utf-8", "ignore").decode()
-    kept = ".".join(thread_namespace("event_log", thread or "t"))
+    text = ".".join(thread_namespace("event_log", thread or "t"))
 
-    assert (thread or "t") == thread_of_item(kept, "a-page")
+    assert (thread or "t") == thread_of_item(text, "a-page")
     assert thread == thread_of_item("unsay.threads", thread)
     assert thread_of_item("host.settings.t", thread) is None
 
 
-def test_the_table_does_not_name_a_thread(opened: Opens, tmp_path: Path) -> None:
+def test_the_table_does_not_name_a_thread(open_file: Opens, tmp_path: Path) -> None:
     """A thread's id may be personal: the leases leave it nowhere in the file."""
-    database = opened()
+    database = open_file()
     hold(database.leases, "alice@example.org").release()
     database.close()
 
     assert b"alice" not in (tmp_path / "talk.db").read_bytes()
 
 
-def test_a_closed_database_holds_nothing(opened: Opens) -> None:
+def test_a_closed_database_holds_nothing(open_file: Opens) -> None:
     """What was not released is released when the file is closed."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     hold(first.leases)
     first.close()
 
     hold(second.leases).release()
 
 
-def test_a_lease_is_released_after_its_connection_was_closed(opened: Opens) -> None:
+def test_a_lease_is_released_after_its_connection_was_closed(open_file: Opens) -> None:
     """Neither the release nor a renewal fails; the row expires in time."""
-    first = opened()
+    first = open_file()
     lease = hold(first.leases)
     first.leases._connection.close()
     first.leases._renew(lease)
@@ -475,9 +491,10 @@ def test_a_database_in_memory_has_no_leases() -> None:
     assert drive(database.leases.hold("t", wait_seconds=0, lease_seconds=1)) is None
 
 
-async def test_a_wait_does_not_block_the_loop(opened: Opens) -> None:
+async def test_a_wait_does_not_block_the_loop(open_file: Opens) -> None:
     """Asking, waiting and giving up happen beside the loop."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     guard = BlockBuster()
     guard.activate()
     try:
@@ -488,16 +505,17 @@ async def test_a_wait_does_not_block_the_loop(opened: Opens) -> None:
         await asyncio.sleep(0.05)
         assert lease is not None
         lease.release()
-        taken = await waiting
-        assert taken is not None
-        taken.release()
+        taken_waiting = await waiting
+        assert taken_waiting is not None
+        taken_waiting.release()
     finally:
         guard.deactivate()
 
 
-async def test_a_wait_that_is_cancelled_leaves_nothing(opened: Opens) -> None:
+async def test_a_wait_that_is_cancelled_leaves_nothing(open_file: Opens) -> None:
     """The queue is empty afterwards, at any point of the interruption."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     lease = hold(first.leases)
     for pauses in range(6):
         waiting = asyncio.create_task(
@@ -582,9 +600,10 @@ async def test_a_cancelled_task_does_not_keep_the_lock() -> None:
         lock.release()
 
 
-def test_a_lock_is_free_when_the_lease_is_refused(opened: Opens) -> None:
+def test_a_lock_is_free_when_the_lease_is_refused(open_file: Opens) -> None:
     """Another process's turn leaves nothing locked in this one."""
-    first, second = opened(), opened()
+    first = open_file()
+    second = open_file()
     lease = hold(first.leases)
     lock = WriterLock()
     with pytest.raises(ThreadBusyError):

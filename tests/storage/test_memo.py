@@ -29,7 +29,7 @@ from unsay.storage.sqlite_checkpointer import CompressedSerializer
 SERIALIZER = CompressedSerializer()
 
 KINDS: dict[str, BaseMessage] = {
-    **{f"{number}: {each.type}": each for number, each in enumerate(SAMPLES)},
+    **{f"{number}: {item.type}": item for number, item in enumerate(SAMPLES)},
     "remove": RemoveMessage(id="a"),
     "human chunk": HumanMessageChunk("a", id="x"),
     "system chunk": SystemMessageChunk("a"),
@@ -53,13 +53,13 @@ def changeable(value: Any) -> Iterator[int]:
     """The identities of everything in a value that can be changed."""
     if isinstance(value, dict):
         yield id(value)
-        for each in value.values():
-            yield from changeable(each)
+        for item in value.values():
+            yield from changeable(item)
     elif isinstance(value, list | tuple | set):
         if not isinstance(value, tuple):
             yield id(value)
-        for each in value:
-            yield from changeable(each)
+        for item in value:
+            yield from changeable(item)
     elif isinstance(value, BaseMessage):
         yield id(value)
         yield from changeable(vars(value))
@@ -136,10 +136,10 @@ class Reader:
     def __init__(self) -> None:
         self.reads: list[bytes] = []
 
-    def __call__(self, stored: tuple[str, bytes]) -> Any:
+    def __call__(self, data: tuple[str, bytes]) -> Any:
         """What the bytes mean."""
-        self.reads.append(stored[1])
-        return SERIALIZER.loads_typed(stored)
+        self.reads.append(data[1])
+        return SERIALIZER.loads_typed(data)
 
 
 @given(st.lists(messages(), max_size=3), VALUES)
@@ -147,27 +147,29 @@ def test_what_is_remembered_is_what_would_be_read(
     transcript: list[AnyMessage], beside: Any
 ) -> None:
     """A value from memory is that from the bytes, the first time and each time after."""
-    kind, stored = SERIALIZER.dumps_typed({"messages": transcript, "beside": beside})
-    memo, reader = Memo(), Reader()
-    fresh = SERIALIZER.loads_typed((kind, stored))
+    kind, data = SERIALIZER.dumps_typed({"messages": transcript, "beside": beside})
+    memo = Memo()
+    reader = Reader()
+    fresh = SERIALIZER.loads_typed((kind, data))
     for _ in range(3):
-        found = memo.get(kind, stored, reader)
-        assert SERIALIZER.dumps_typed(fresh) == SERIALIZER.dumps_typed(found)
-        assert repr(fresh) == repr(found)
-    assert [stored] == reader.reads
+        value = memo.get(kind, data, reader)
+        assert SERIALIZER.dumps_typed(fresh) == SERIALIZER.dumps_typed(value)
+        assert repr(fresh) == repr(value)
+    assert [data] == reader.reads
 
 
 def test_who_changes_a_value_changes_it_alone() -> None:
     """The next one who asks is given what is stored."""
-    kind, stored = SERIALIZER.dumps_typed([HumanMessage("a", id="x")])
-    memo, reader = Memo(), Reader()
+    kind, data = SERIALIZER.dumps_typed([HumanMessage("a", id="x")])
+    memo = Memo()
+    reader = Reader()
     for _ in range(3):
-        found = memo.get(kind, stored, reader)
-        assert ["a"] == [each.content for each in found]
-        found[0].content = "b"
-        found[0].response_metadata["unsay"] = {}
-        found.append(1)
-    assert [stored] == reader.reads
+        value = memo.get(kind, data, reader)
+        assert ["a"] == [item.content for item in value]
+        value[0].content = "b"
+        value[0].response_metadata["unsay"] = {}
+        value.append(1)
+    assert [data] == reader.reads
 
 
 def test_the_same_bytes_of_another_kind_are_another_value() -> None:
@@ -180,7 +182,8 @@ def test_the_same_bytes_of_another_kind_are_another_value() -> None:
 @given(st.lists(st.integers(0, 6), max_size=20), st.integers(0, 12))
 def test_no_more_is_remembered_than_allowed(sizes: list[int], most: int) -> None:
     """The newest values stay that fit together; what never fits is read each time."""
-    memo, reads = Memo(most), 0
+    memo = Memo(most)
+    reads = 0
     kept: list[int] = []
 
     def read(key: tuple[str, bytes]) -> int:
@@ -189,21 +192,22 @@ def test_no_more_is_remembered_than_allowed(sizes: list[int], most: int) -> None
         return len(key[1])
 
     for size in sizes:
-        expected = reads + (size not in kept)
+        reads_expected = reads + (size not in kept)
         assert size == memo.get("kind", b"x" * size, read)
-        assert expected == reads
+        assert reads_expected == reads
         if size <= most:
-            kept = [*(each for each in kept if each != size), size]
+            kept = [*(item for item in kept if item != size), size]
         while sum(kept) > most:
             del kept[0]
 
 
 def test_a_value_that_does_not_fit_drives_nothing_out() -> None:
     """One large value costs its own reading, and no other's."""
-    memo, reader = Memo(100), Reader()
+    memo = Memo(100)
+    reader = Reader()
     small, large = (SERIALIZER.dumps_typed("x" * size) for size in (50, 120))
-    for stored in (small, large, small):
-        memo.get(*stored, reader)
+    for stored_value in (small, large, small):
+        memo.get(*stored_value, reader)
     assert [small[1], large[1]] == reader.reads
 
 

@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def opened(file: Path) -> Iterator[Callable[..., Database]]:
+def open_file(file: Path) -> Iterator[Callable[..., Database]]:
     """Opens databases and closes them when the test is over."""
     databases: list[Database] = []
 
@@ -63,7 +63,7 @@ def sql(file: Path, *statements: str) -> Any:
     """Return the last statement's first row over a separate connection."""
     connection = sqlite3.connect(file, isolation_level=None)
     try:
-        rows = [connection.execute(each).fetchone() for each in statements]
+        rows = [connection.execute(statement).fetchone() for statement in statements]
     finally:
         connection.close()
     return rows[-1]
@@ -75,19 +75,19 @@ def saved(database: Database, **values: Any) -> Any:
     return database.saver.put(CONFIG, checkpoint, METADATA, {})
 
 
-def loaded(database: Database) -> Any:
+def newest_channels(database: Database) -> Any:
     """The channels of the newest checkpoint; `None` without one."""
-    found = database.saver.get_tuple(CONFIG)
-    return None if found is None else found.checkpoint["channel_values"]
+    saved_tuple = database.saver.get_tuple(CONFIG)
+    return None if saved_tuple is None else saved_tuple.checkpoint["channel_values"]
 
 
-def test_a_new_file_is_ours_alone(file: Path, opened: Callable[..., Database]) -> None:
+def test_a_new_file_is_ours_alone(file: Path, open_file: Callable[..., Database]) -> None:
     """It is readable by its owner only, bears our marks, and keeps a journal as private."""
-    opened().store.put(PLACE, "k", {})
+    open_file().store.put(PLACE, "k", {})
 
     names = ["unsay.db", "unsay.db-shm", "unsay.db-wal"]
-    assert names == sorted(each.name for each in file.parent.iterdir())
-    modes = [stat.S_IMODE((file.parent / each).stat().st_mode) for each in names]
+    assert names == sorted(path.name for path in file.parent.iterdir())
+    modes = [stat.S_IMODE((file.parent / name).stat().st_mode) for name in names]
     assert [0o600] * 3 == modes
     assert (APPLICATION_ID,) == sql(file, "PRAGMA application_id")
     assert (LAYOUT_VERSION,) == sql(file, "PRAGMA user_version")
@@ -95,47 +95,47 @@ def test_a_new_file_is_ours_alone(file: Path, opened: Callable[..., Database]) -
     assert b"unsy" == file.read_bytes()[68:72]
 
 
-def test_both_connections_write_safely(opened: Callable[..., Database]) -> None:
+def test_both_connections_write_safely(open_file: Callable[..., Database]) -> None:
     """Checkpointer and store synchronize at their journal's checkpoints, not at every commit."""
-    database = opened()
+    database = open_file()
 
     pragmas = [
-        each.conn.execute("PRAGMA synchronous").fetchone()
-        for each in (database.saver, database.store)
+        item.conn.execute("PRAGMA synchronous").fetchone()
+        for item in (database.saver, database.store)
     ]
     assert [(1,), (1,)] == pragmas
 
 
-@pytest.mark.parametrize("words", ["short", LONG], ids=["short", "compressed"])
+@pytest.mark.parametrize("text", ["short", LONG], ids=["short", "compressed"])
 def test_what_was_stored_is_there_when_opened_again(
-    words: str, file: Path, opened: Callable[..., Database]
+    text: str, file: Path, open_file: Callable[..., Database]
 ) -> None:
     """Checkpoints, writes and the store's items outlive the connections."""
-    messages = [HumanMessage(words, id="a"), AIMessage("🍁" + words, id="b")]
+    messages = [HumanMessage(text, id="a"), AIMessage("🍁" + text, id="b")]
     first = open_database(file)
-    place = saved(first, messages=messages)
-    first.saver.put_writes(place, [("messages", messages[1:])], "task")
-    first.store.put(PLACE, "branch-1", {"words": words})
+    saved_config = saved(first, messages=messages)
+    first.saver.put_writes(saved_config, [("messages", messages[1:])], "task")
+    first.store.put(PLACE, "branch-1", {"words": text})
     first.close()
-    second = opened()
-    found = second.saver.get_tuple(CONFIG)
+    second = open_file()
+    saved_tuple = second.saver.get_tuple(CONFIG)
     item = second.store.get(PLACE, "branch-1")
 
-    assert found is not None
-    assert {"messages": messages} == found.checkpoint["channel_values"]
-    assert [("task", "messages", messages[1:])] == found.pending_writes
+    assert saved_tuple is not None
+    assert {"messages": messages} == saved_tuple.checkpoint["channel_values"]
+    assert [("task", "messages", messages[1:])] == saved_tuple.pending_writes
     assert item is not None
-    assert {"words": words} == item.value
+    assert {"words": text} == item.value
     assert (LAYOUT_VERSION,) == sql(file, "PRAGMA user_version")
 
 
 def test_a_file_whose_creation_was_cut_short_opens(
-    file: Path, opened: Callable[..., Database]
+    file: Path, open_file: Callable[..., Database]
 ) -> None:
     """A process that died between the layout's version and its completion left a usable file."""
     file.parent.mkdir(exist_ok=True)
     sql(file, f"PRAGMA user_version = {LAYOUT_VERSION}")
-    opened().store.put(PLACE, "k", {})
+    open_file().store.put(PLACE, "k", {})
 
     assert (APPLICATION_ID,) == sql(file, "PRAGMA application_id")
     assert (LAYOUT_VERSION,) == sql(file, "PRAGMA user_version")
@@ -149,11 +149,11 @@ def test_a_closed_database_is_closed(file: Path) -> None:
     for connection in (database.saver.conn, database.store.conn):
         with pytest.raises(InputError, match="was closed: open it again"):
             connection.execute("SELECT 1")
-    assert ["unsay.db"] == [each.name for each in file.parent.iterdir()]
+    assert ["unsay.db"] == [path.name for path in file.parent.iterdir()]
 
 
 @pytest.mark.parametrize(
-    "spelled",
+    "spelling",
     [
         pytest.param(lambda file: file, id="path"),
         pytest.param(str, id="text"),
@@ -163,29 +163,33 @@ def test_a_closed_database_is_closed(file: Path) -> None:
     ],
 )
 def test_a_file_has_many_names(
-    spelled: Callable[[Path], Any], file: Path, opened: Callable[..., Database]
+    spelling: Callable[[Path], Any], file: Path, open_file: Callable[..., Database]
 ) -> None:
     """A path and a URL open the same file."""
-    opened().store.put(PLACE, "k", {"v": 1})
+    open_file().store.put(PLACE, "k", {"v": 1})
 
-    item = opened(spelled(file)).store.get(PLACE, "k")
+    item = open_file(spelling(file)).store.get(PLACE, "k")
 
     assert item is not None
     assert {"v": 1} == item.value
 
 
-@pytest.mark.parametrize("spelled", [":memory:", "sqlite:///:memory:"])
+@pytest.mark.parametrize("spelling", [":memory:", "sqlite:///:memory:"])
 def test_memory_leaves_no_file(
-    spelled: str, tmp_path: Path, opened: Callable[..., Database], monkeypatch: pytest.MonkeyPatch
+    spelling: str,
+    tmp_path: Path,
+    open_file: Callable[..., Database],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A database in memory works, is empty each time, and writes nothing."""
     monkeypatch.chdir(tmp_path)
-    first, second = opened(spelled), opened(spelled)
+    first = open_file(spelling)
+    second = open_file(spelling)
     first.store.put(PLACE, "k", {"v": 1})
     saved(first, v=1)
 
     assert ":memory:" == first.path
-    assert ({"v": 1}, None) == (loaded(first), loaded(second))
+    assert ({"v": 1}, None) == (newest_channels(first), newest_channels(second))
     assert second.store.get(PLACE, "k") is None
     assert [] == list(tmp_path.iterdir())
 
@@ -201,7 +205,7 @@ def test_another_database_is_refused(url: str) -> None:
         open_database(url)
 
 
-def _filled(file: Path) -> bytes:
+def _file_data(file: Path) -> bytes:
     database = open_database(file)
     for index in range(20):
         database.store.put(PLACE, str(index), {"words": LONG})
@@ -225,19 +229,19 @@ def test_a_damaged_file_is_refused_and_left_alone(
     damage: Callable[[bytes], bytes], file: Path
 ) -> None:
     """What cannot be a whole database is reported, and not a byte of it changes."""
-    damaged = damage(_filled(file))
-    file.write_bytes(damaged)
+    damaged_data = damage(_file_data(file))
+    file.write_bytes(damaged_data)
 
     with pytest.raises(
         DatabaseCorruptError, match=r"is damaged, or it is not a SQLite file .* backup"
     ):
         open_database(file)
 
-    assert damaged == file.read_bytes()
+    assert damaged_data == file.read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("statements", "error", "said"),
+    ("statements", "error", "message"),
     [
         pytest.param(
             ["CREATE TABLE bookmarks (url TEXT)"],
@@ -266,27 +270,27 @@ def test_a_damaged_file_is_refused_and_left_alone(
     ],
 )
 def test_a_file_of_others_is_refused_and_left_alone(
-    statements: list[str], error: type[StorageError], said: str, file: Path
+    statements: list[str], error: type[StorageError], message: str, file: Path
 ) -> None:
     """Neither another program's file nor a newer unsay's is touched."""
     file.parent.mkdir()
     sql(file, *statements)
     before = file.read_bytes()
 
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         open_database(file)
 
     assert before == file.read_bytes()
-    assert ["unsay.db"] == [each.name for each in file.parent.iterdir()]
+    assert ["unsay.db"] == [path.name for path in file.parent.iterdir()]
 
 
-def test_a_file_of_langgraph_is_taken_over(file: Path, opened: Callable[..., Database]) -> None:
+def test_a_file_of_langgraph_is_taken_over(file: Path, open_file: Callable[..., Database]) -> None:
     """A thread of LangGraph's own saver is read and continued."""
     file.parent.mkdir()
     with SqliteSaver.from_conn_string(str(file)) as theirs:
         theirs.put(CONFIG, {**empty_checkpoint(), "channel_values": {"v": 1}}, METADATA, {})
 
-    assert {"v": 1} == loaded(opened())
+    assert {"v": 1} == newest_channels(open_file())
     assert (APPLICATION_ID,) == sql(file, "PRAGMA application_id")
 
 
@@ -311,58 +315,60 @@ def test_an_unwritable_place_is_refused(
 
     with pytest.raises(
         StorageError, match=r"cannot be written .*: choose another path, .*UNSAY_HOME"
-    ) as raised:
+    ) as raises:
         open_database(path)
 
-    assert StorageError is type(raised.value)
-    assert ["file"] == [each.name for each in tmp_path.iterdir()]
+    assert StorageError is type(raises.value)
+    assert ["file"] == [path.name for path in tmp_path.iterdir()]
 
 
 @pytest.fixture
-def locked(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+def lock_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     """Locks the file as another process would; connections wait only briefly."""
     monkeypatch.setattr(module, "BUSY_SECONDS", 0.05)
-    others: list[sqlite3.Connection] = []
+    connections: list[sqlite3.Connection] = []
 
-    def lock(how: str) -> None:
-        others.append(sqlite3.connect(file, isolation_level=None))
-        others[-1].execute("PRAGMA locking_mode = EXCLUSIVE" if how == "all" else "SELECT 1")
-        others[-1].execute("BEGIN IMMEDIATE")
-        others[-1].execute("PRAGMA user_version = 1")
+    def lock(lock_kind: str) -> None:
+        connections.append(sqlite3.connect(file, isolation_level=None))
+        connections[-1].execute(
+            "PRAGMA locking_mode = EXCLUSIVE" if lock_kind == "all" else "SELECT 1"
+        )
+        connections[-1].execute("BEGIN IMMEDIATE")
+        connections[-1].execute("PRAGMA user_version = 1")
 
     yield lock
-    for other in others:
-        other.close()
+    for connection in connections:
+        connection.close()
 
 
 def test_a_file_locked_by_another_is_reported(
-    file: Path, locked: Callable[[str], None], opened: Callable[..., Database]
+    file: Path, lock_file: Callable[[str], None], open_file: Callable[..., Database]
 ) -> None:
     """After its wait a connection says who is in the way; later everything works again."""
-    opened().close()
-    locked("all")
+    open_file().close()
+    lock_file("all")
     with pytest.raises(DatabaseLockedError, match=r"was locked by another process for 0\.05 s"):
         open_database(file)
 
 
 def test_a_file_being_written_can_be_opened(
-    file: Path, locked: Callable[[str], None], opened: Callable[..., Database]
+    file: Path, lock_file: Callable[[str], None], open_file: Callable[..., Database]
 ) -> None:
     """Another's write does not block a reader, and a second writer gets an error."""
-    saved(opened(), v=1)
-    locked("write")
-    database = opened()
+    saved(open_file(), v=1)
+    lock_file("write")
+    database = open_file()
 
-    assert {"v": 1} == loaded(database)
+    assert {"v": 1} == newest_channels(database)
     with pytest.raises(DatabaseLockedError), translated("x"):
         saved(database, v=2)
     with pytest.raises(DatabaseLockedError), translated("x"):
         database.store.put(PLACE, "k", {})
-    assert {"v": 1} == loaded(database)
+    assert {"v": 1} == newest_channels(database)
 
 
 @pytest.mark.parametrize(
-    ("error", "explained"),
+    ("error", "message"),
     [
         pytest.param(sqlite3.SQLITE_BUSY, DatabaseLockedError, id="busy"),
         pytest.param(sqlite3.SQLITE_BUSY_SNAPSHOT, DatabaseLockedError, id="busy, extended"),
@@ -375,18 +381,18 @@ def test_a_file_being_written_can_be_opened(
         pytest.param(None, StorageError, id="no code"),
     ],
 )
-def test_sqlite_errors_are_explained(error: int | None, explained: type[StorageError]) -> None:
+def test_sqlite_errors_are_explained(error: int | None, message: type[StorageError]) -> None:
     """Each code of SQLite, extended or not, has the error that says what to do."""
     cause = sqlite3.OperationalError("why")
     if error is not None:
         cause.sqlite_errorcode = error
 
-    with pytest.raises(StorageError) as raised, translated("talk.db"):
+    with pytest.raises(StorageError) as raises, translated("talk.db"):
         raise cause
 
-    assert explained is type(raised.value)
-    assert cause is raised.value.__cause__
-    assert "'talk.db'" in str(raised.value)
+    assert message is type(raises.value)
+    assert cause is raises.value.__cause__
+    assert "'talk.db'" in str(raises.value)
 
 
 def test_other_errors_are_not_translated() -> None:
@@ -399,10 +405,10 @@ def test_no_connection_is_left_when_opening_fails(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the store cannot be set up, both connections are closed again."""
-    made: list[sqlite3.Connection] = []
+    connections: list[sqlite3.Connection] = []
 
     def broken(store: Any) -> None:
-        made.append(store.conn)
+        connections.append(store.conn)
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(module.FileStore, "setup", broken)
@@ -410,13 +416,13 @@ def test_no_connection_is_left_when_opening_fails(
         open_database(file)
 
     with pytest.raises(InputError, match="was closed: open it again"):
-        made[0].execute("SELECT 1")
-    assert ["unsay.db"] == [each.name for each in file.parent.iterdir()]
+        connections[0].execute("SELECT 1")
+    assert ["unsay.db"] == [path.name for path in file.parent.iterdir()]
 
 
-async def test_awaited_methods_do_what_the_others_do(opened: Callable[..., Database]) -> None:
+async def test_awaited_methods_do_what_the_others_do(open_file: Callable[..., Database]) -> None:
     """On an event loop the same is stored and found, with arguments by place or by name."""
-    database = opened()
+    database = open_file()
     saver = database.saver
     first = await saver.aput(CONFIG, empty_checkpoint(), METADATA, {})
     await saver.aput_writes(first, [("messages", ["a"])], "task-1")
@@ -429,8 +435,8 @@ async def test_awaited_methods_do_what_the_others_do(opened: Callable[..., Datab
     assert saver.get_tuple(first) == await saver.aget_tuple(first)
     assert head == (await saver.aget_tuple(CONFIG)).config
     for options in ({}, {"limit": 1}, {"before": head}, {"filter": {"source": "loop"}}):
-        listed = list(saver.list(CONFIG, **options))
-        assert listed == [each async for each in saver.alist(CONFIG, **options)]
+        saved_tuples = list(saver.list(CONFIG, **options))
+        assert saved_tuples == [saved_tuple async for saved_tuple in saver.alist(CONFIG, **options)]
     history = saver.get_delta_channel_history(config=head, channels=["messages"])
     assert history == await saver.aget_delta_channel_history(config=head, channels=["messages"])
     assert [["a"], ["b"]] == [value for _, _, value in history["messages"]["writes"]]
@@ -438,9 +444,9 @@ async def test_awaited_methods_do_what_the_others_do(opened: Callable[..., Datab
     assert saver.get_tuple(CONFIG) is None
 
 
-async def test_awaited_store_does_what_the_other_does(opened: Callable[..., Database]) -> None:
+async def test_awaited_store_does_what_the_other_does(open_file: Callable[..., Database]) -> None:
     """On an event loop the same items are put, found, searched and deleted."""
-    store = opened().store
+    store = open_file().store
     await store.aput(PLACE, "a", {"v": 1}, index=False)
     store.put(PLACE, "b", {"v": 2}, index=False)
 
@@ -470,9 +476,9 @@ THREADS = [
 ]
 
 
-def test_threads_are_kept_apart(opened: Callable[..., Database]) -> None:
+def test_threads_are_kept_apart(open_file: Callable[..., Database]) -> None:
     """Ids that a careless query would confuse have separate states."""
-    database = opened()
+    database = open_file()
     for thread in THREADS:
         config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
         checkpoint = {**empty_checkpoint(), "channel_values": {"mine": thread}}
@@ -485,19 +491,22 @@ def test_threads_are_kept_apart(opened: Callable[..., Database]) -> None:
         )
 
     def owners() -> dict[str, Any]:
-        found = {}
+        owner_by_thread = {}
         for thread in THREADS:
             config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-            each = database.saver.get_tuple(config)
-            if each is not None:
-                writes = [value for _, _, value in each.pending_writes or []]
-                found[thread] = (each.checkpoint["channel_values"]["mine"], *writes)
-        return found
+            saved_tuple = database.saver.get_tuple(config)
+            if saved_tuple is not None:
+                writes = [value for _, _, value in saved_tuple.pending_writes or []]
+                owner_by_thread[thread] = (
+                    saved_tuple.checkpoint["channel_values"]["mine"],
+                    *writes,
+                )
+        return owner_by_thread
 
     assert {thread: (thread, thread) for thread in THREADS} == owners()
-    for done, thread in enumerate(THREADS, start=1):
+    for count, thread in enumerate(THREADS, start=1):
         database.saver.delete_thread(thread)
-        assert {each: (each, each) for each in THREADS[done:]} == owners()
+        assert {thread: (thread, thread) for thread in THREADS[count:]} == owners()
 
 
 PLAIN = st.recursive(
@@ -555,32 +564,33 @@ HOSTILE: dict[str, Callable[[str], tuple[str, bytes]]] = {
 
 
 @pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecationWarning")
-@pytest.mark.parametrize("compressed", [False, True], ids=["plain", "compressed"])
+@pytest.mark.parametrize("is_compressed", [False, True], ids=["plain", "compressed"])
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_a_crafted_row_runs_nothing(
     hostile: Callable[[str], tuple[str, bytes]],
-    compressed: bool,  # noqa: FBT001 - a parameter of the table
+    is_compressed: bool,  # noqa: FBT001 - a parameter of the table
     tmp_path: Path,
-    opened: Callable[..., Database],
+    open_file: Callable[..., Database],
 ) -> None:
     """A writer of the file cannot make unsay run a program."""
-    database = opened()
-    place = saved(database, v=1)
+    database = open_file()
+    saved_config = saved(database, v=1)
     trace = tmp_path / "trace"
     kind, data = hostile(f"touch {trace}")
-    if compressed:
-        kind, data = f"{kind}+z", zlib.compress(data)
-    database.saver.put_writes(place, [("messages", [])], "task")
+    if is_compressed:
+        kind = f"{kind}+z"
+        data = zlib.compress(data)
+    database.saver.put_writes(saved_config, [("messages", [])], "task")
     database.saver.conn.execute("UPDATE writes SET type = ?, value = ?", (kind, data))
     database.saver.conn.commit()
 
     try:
-        found = database.saver.get_tuple(CONFIG)
+        saved_tuple = database.saver.get_tuple(CONFIG)
     except DatabaseCorruptError:
-        found = None
+        saved_tuple = None
 
     assert not trace.exists()
-    assert found is None or "messages" == found.pending_writes[0][1]  # type: ignore[index]
+    assert saved_tuple is None or "messages" == saved_tuple.pending_writes[0][1]  # type: ignore[index]
 
 
 def test_the_crafted_row_is_dangerous_elsewhere(tmp_path: Path) -> None:
@@ -591,13 +601,13 @@ def test_the_crafted_row_is_dangerous_elsewhere(tmp_path: Path) -> None:
     assert trace.exists()
 
 
-@pytest.mark.parametrize("place", ["unsay.db", ":memory:", "postgresql://localhost/unsay"])
-def test_windows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+@pytest.mark.parametrize("location", ["unsay.db", ":memory:", "postgresql://localhost/unsay"])
+def test_windows_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str) -> None:
     """Where a database would be opened, Windows gets the platforms named, and nothing is made."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "platform", "win32")
 
     with pytest.raises(ConfigurationError, match="Linux and macOS, not on Windows"):
-        open_database(place)
+        open_database(location)
 
     assert [] == list(tmp_path.iterdir())

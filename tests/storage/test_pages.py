@@ -45,7 +45,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
     database.close()
 
 
-def put(
+def write_page(
     store: BaseStore, before: Offloaded | None, stretch: Sequence[AnyMessage], turns: int = 1
 ) -> Steps[Page]:
     """Write a stretch with a segment and a topic."""
@@ -61,7 +61,7 @@ def put(
     )
 
 
-def asked(*names: str) -> list[AnyMessage]:
+def questions_with_ids(*names: str) -> list[AnyMessage]:
     """A question with each id."""
     return [HumanMessage(f"words of {name}", id=name) for name in names]
 
@@ -71,28 +71,28 @@ def chain(store: BaseStore, *stretches: Sequence[str], turns: int = 1) -> list[P
     pages: list[Page] = []
     for names in stretches:
         before = pages[-1].head if pages else None
-        pages.append(drive(put(store, before, asked(*names), turns)))
+        pages.append(drive(write_page(store, before, questions_with_ids(*names), turns)))
     return pages
 
 
 @pytest.mark.parametrize("loop", [False, True], ids=["blocking", "awaiting"])
 def test_a_page_is_read_as_it_was_written(store: BaseStore, loop: bool) -> None:  # noqa: FBT001
     """Everything of a stretch returns, in scripts and on an event loop."""
-    stretch = [each.model_copy(update={"id": f"m{i}"}) for i, each in enumerate(SAMPLES)]
-    older = run(put(store, None, stretch), loop=loop)
-    page = run(put(store, older.head, asked("next")), loop=loop)
+    stretch = [item.model_copy(update={"id": f"m{i}"}) for i, item in enumerate(SAMPLES)]
+    older = run(write_page(store, None, stretch), loop=loop)
+    page = run(write_page(store, older.head, questions_with_ids("next")), loop=loop)
 
     assert page == run(read_page(store, THREAD, page.id), loop=loop)
-    back = run(read_page(store, THREAD, older.id), loop=loop)
-    assert as_stored(older.messages) == as_stored(back.messages)
+    restored_page = run(read_page(store, THREAD, older.id), loop=loop)
+    assert as_stored(older.messages) == as_stored(restored_page.messages)
     # JSON may order the arguments of a call otherwise, and so change the checksum.
-    heads = [{**each.head, "checksum": 0} for each in (older, back)]
+    heads = [{**item.head, "checksum": 0} for item in (older, restored_page)]
     assert (heads[0], older.segments, older.topics, older.instructions, None) == (
         heads[1],
-        back.segments,
-        back.topics,
-        back.instructions,
-        back.before,
+        restored_page.segments,
+        restored_page.topics,
+        restored_page.instructions,
+        restored_page.before,
     )
 
 
@@ -100,10 +100,10 @@ def test_a_page_is_read_as_it_was_written(store: BaseStore, loop: bool) -> None:
 def test_messages_return_byte_for_byte(stretch: list[AnyMessage]) -> None:
     """No field of any message is other than it was."""
     store = InMemoryStore()
-    page = drive(put(store, None, stretch))
-    back = drive(read_page(store, THREAD, page.id))
-    assert as_stored(stretch) == as_stored(back.messages)
-    assert [type(each) for each in stretch] == [type(each) for each in back.messages]
+    page = drive(write_page(store, None, stretch))
+    restored_page = drive(read_page(store, THREAD, page.id))
+    assert as_stored(stretch) == as_stored(restored_page.messages)
+    assert [type(item) for item in stretch] == [type(message) for message in restored_page.messages]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), min_size=1, max_size=5))
@@ -112,27 +112,28 @@ def test_a_head_tells_of_all_before_it(sizes: list[tuple[int, int]]) -> None:
     store = InMemoryStore()
     before: Offloaded | None = None
     for number, (size, turns) in enumerate(sizes):
-        stretch = asked(*(f"{number}.{each}" for each in range(size)))
-        before = drive(put(store, before, stretch, turns)).head
+        stretch = questions_with_ids(*(f"{number}.{item}" for item in range(size)))
+        before = drive(write_page(store, before, stretch, turns)).head
         assert stretch[-1].id == before["last"]
     assert before is not None
     assert sum(size for size, _ in sizes) == before["messages"]
     assert sum(turns for _, turns in sizes) == before["turns"]
     everything = [
-        f"{number}.{each}" for number, (size, _) in enumerate(sizes) for each in range(size)
+        f"{number}.{item}" for number, (size, _) in enumerate(sizes) for item in range(size)
     ]
-    assert checksum_of(asked(*everything)) == before["checksum"]
+    assert checksum_of(questions_with_ids(*everything)) == before["checksum"]
 
 
 def test_the_same_stretch_is_one_page() -> None:
     """A step that is run twice writes one page, and another place makes another."""
     store = InMemoryStore()
-    page, again = chain(store, "ab")[0], chain(store, "ab")[0]
-    assert page == again
+    page = chain(store, "ab")[0]
+    second_page = chain(store, "ab")[0]
+    assert page == second_page
     assert 2 == len(store.search(PLACE, limit=10))
 
-    behind = drive(put(store, page.head, asked("a", "b")))
-    assert page.id != behind.id
+    next_head = drive(write_page(store, page.head, questions_with_ids("a", "b")))
+    assert page.id != next_head.id
 
 
 def test_a_head_without_instructions_does_not_speak_of_them() -> None:
@@ -142,7 +143,7 @@ def test_a_head_without_instructions_does_not_speak_of_them() -> None:
             InMemoryStore(),
             THREAD,
             None,
-            asked("a"),
+            questions_with_ids("a"),
             turns=0,
             segments=[],
             topics=[],
@@ -153,7 +154,7 @@ def test_a_head_without_instructions_does_not_speak_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "turns", "found"),
+    ("ids", "turns", "page_count"),
     [
         pytest.param({"e"}, 0, 1, id="newest"),
         pytest.param({"c"}, 0, 2, id="all down to it"),
@@ -174,13 +175,13 @@ def test_a_head_without_instructions_does_not_speak_of_them() -> None:
     ],
 )
 def test_no_more_is_read_back_than_it_takes(
-    wanted: set[str | None] | None, turns: int, found: int
+    ids: set[str | None] | None, turns: int, page_count: int
 ) -> None:
     """The newest pages return, the newest first, down to the oldest that is wanted."""
     store = InMemoryStore()
     pages = chain(store, "ab", "cd", "ef", turns=2)
-    back = drive(read_back(store, THREAD, pages[-1].head, wanted, turns=turns))
-    assert [*reversed(pages)][:found] == back
+    pages_back = drive(read_back(store, THREAD, pages[-1].head, ids, turns=turns))
+    assert [*reversed(pages)][:page_count] == pages_back
 
 
 def test_a_record_that_is_whole_has_nothing_to_read_back() -> None:
@@ -195,11 +196,11 @@ def test_threads_do_not_meet(store: BaseStore) -> None:
         drive(read_page(store, "another", page.id))
 
 
-def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
-    return {name: each for name, each in value.items() if name != key}
+def _drop_key(value: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: item for name, item in value.items() if name != key}
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["oldest", "newest"])
+@pytest.mark.parametrize("page_index", [0, 1], ids=["oldest", "newest"])
 @pytest.mark.parametrize(
     ("suffix", "damage"),
     [
@@ -209,24 +210,24 @@ def _without(value: dict[str, Any], key: str) -> dict[str, Any]:
         pytest.param("", lambda v: {**v, "ids": ""}, id="ids"),
         pytest.param("", lambda v: {**v, "body": "0"}, id="body"),
         pytest.param("", lambda v: {**v, "before": {"page_id": "x", "turns": 0}}, id="chain"),
-        pytest.param("", lambda v: _without(v, "ids"), id="half a line"),
+        pytest.param("", lambda v: _drop_key(v, "ids"), id="half a line"),
         pytest.param("", lambda v: {**v, "more": 1}, id="more than a line"),
         pytest.param(WORDS, lambda v: {**v, "body": v["body"][:-4]}, id="shorter words"),
         pytest.param(WORDS, lambda v: {**v, "body": None}, id="no words"),
         pytest.param(WORDS, lambda _: {"other": 1}, id="other words"),
     ],
 )
-def test_damage_is_named(which: int, suffix: str, damage: Any) -> None:
+def test_damage_is_named(page_index: int, suffix: str, damage: Any) -> None:
     """A page that is missing or was changed is refused by its name."""
     store = InMemoryStore()
     pages = chain(store, "ab", "cd")
-    key = f"{pages[which].id}{suffix}"
+    key = f"{pages[page_index].id}{suffix}"
     item = store.get(PLACE, key)
     assert item is not None
     store.delete(PLACE, key)
     if damage is not None:
         store.put(PLACE, key, damage(item.value))
-    with pytest.raises(DatabaseCorruptError, match=pages[which].id):
+    with pytest.raises(DatabaseCorruptError, match=pages[page_index].id):
         drive(read_back(store, THREAD, pages[-1].head, None))
 
 

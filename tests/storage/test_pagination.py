@@ -18,7 +18,7 @@ from unsay.storage.pagination import MOST, check_labels, moment_of, scan, window
 PLACE = ("unsay", "things")
 
 
-def asked(**changes: Any) -> paging.Window:
+def window_of(**changes: Any) -> paging.Window:
     """What a caller asks for who asks for nothing special."""
     plain: dict[str, Any] = {"since": None, "until": None, "cursor": None, "limit": 50}
     return window("things", **{**plain, **changes})
@@ -28,7 +28,7 @@ def asked(**changes: Any) -> paging.Window:
 def test_a_page_has_1_to_1000_rows(limit: Any) -> None:
     """Any other length is refused with both bounds."""
     with pytest.raises(InputError, match="from 1 to 1000"):
-        asked(limit=limit)
+        window_of(limit=limit)
 
 
 @pytest.mark.parametrize("name", ["since", "until"])
@@ -36,7 +36,7 @@ def test_a_page_has_1_to_1000_rows(limit: Any) -> None:
 def test_a_bound_names_its_zone(name: str, text: Any) -> None:
     """A moment without a zone, or no moment, is refused with one that would do."""
     with pytest.raises(InputError, match=rf"{name}=.*2026-01-31T09:00:00\+09:00"):
-        asked(**{name: text})
+        window_of(**{name: text})
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_a_bound_names_its_zone(name: str, text: Any) -> None:
         5,
         "*WyJ0aGluZ3MiLCAiMjAyNi0wMS0wMVQwMDowMDowMFoiLCAiYSIsICJiIl0=",
         *(
-            urlsafe_b64encode(each.encode()).decode()
-            for each in (
+            urlsafe_b64encode(item.encode()).decode()
+            for item in (
                 "5",
                 "{}",
                 "[]",
@@ -63,23 +63,23 @@ def test_a_bound_names_its_zone(name: str, text: Any) -> None:
             )
         ),
     ],
-    ids=lambda each: repr(each)[:30],
+    ids=lambda item: repr(item)[:30],
 )
 def test_a_cursor_of_another_hand_is_refused(cursor: Any) -> None:
     """What is no cursor of this list says where to get one."""
     with pytest.raises(InputError, match="none for the first page"):
-        asked(cursor=cursor)
+        window_of(cursor=cursor)
 
 
 def test_bounds_are_half_open_and_know_their_zones() -> None:
     """`since` is the first moment that counts, `until` the first that does not."""
-    day = asked(since="2026-01-01T09:00:00+09:00", until="2026-01-02T00:00:00Z")
+    day = window_of(since="2026-01-01T09:00:00+09:00", until="2026-01-02T00:00:00Z")
 
     moments = ["2025-12-31T23:59:59.999Z", "2026-01-01T00:00:00Z", "2026-01-02T00:59:59+01:00"]
-    assert [False, True, True] == [day.holds(moment_of(each)) for each in moments]
+    assert [False, True, True] == [day.holds(moment_of(moment)) for moment in moments]
     assert not day.holds(moment_of("2026-01-02T00:00:00"))
-    assert asked().holds(moment_of("0001-01-01T00:00:00"))
-    assert not asked(since="0001-01-01T00:00:00-12:00").holds(
+    assert window_of().holds(moment_of("0001-01-01T00:00:00"))
+    assert not window_of(since="0001-01-01T00:00:00-12:00").holds(
         moment_of("0001-01-01T00:00:00+14:00")
     )
 
@@ -97,49 +97,53 @@ def test_labels_are_text(labels: Any) -> None:
 
 @given(
     times=st.lists(st.integers(0, 3), max_size=12),
-    later=st.lists(st.integers(0, 5), max_size=12),
+    new_lines=st.lists(st.integers(0, 5), max_size=12),
     limit=st.integers(1, 5),
     newest_first=st.booleans(),
 )
 def test_pages_joined_are_the_list(
-    times: list[int], later: list[int], limit: int, *, newest_first: bool
+    times: list[int], new_lines: list[int], limit: int, *, newest_first: bool
 ) -> None:
     """While lines are added between pages, none comes twice and none that was there is skipped."""
 
-    def place(line: tuple[int, int]) -> Any:
+    def position(line: tuple[int, int]) -> Any:
         return moment_of(f"2026-01-01T00:00:0{line[0]}+00:00"), f"{line[1]:03}", ""
 
     lines = [(time, number) for number, time in enumerate(times)]
-    at_first, more = list(lines), iter(enumerate(later, len(lines)))
-    seen: list[tuple[int, int]] = []
+    at_first = list(lines)
+    line_numbers = iter(enumerate(new_lines, len(lines)))
+    pages_seen: list[tuple[int, int]] = []
     cursor: str | None = None
     while True:
-        page = asked(cursor=cursor, limit=limit).page(lines, place, newest_first=newest_first)
-        seen += page.items
+        page = window_of(cursor=cursor, limit=limit).page(
+            lines, position, newest_first=newest_first
+        )
+        pages_seen += page.items
         cursor = page.cursor
         if cursor is None:
             break
         assert limit == len(page.items)
-        if (new := next(more, None)) is not None:
+        if (new := next(line_numbers, None)) is not None:
             lines.append((new[1], new[0]))
 
-    assert sorted(seen, reverse=newest_first) == seen
-    assert len(set(seen)) == len(seen)
-    assert set(at_first) <= set(seen)
+    assert sorted(pages_seen, reverse=newest_first) == pages_seen
+    assert len(set(pages_seen)) == len(pages_seen)
+    assert set(at_first) <= set(pages_seen)
 
 
 def keys(store: BaseStore, between: Callable[[int], None] = lambda _: None) -> list[str]:
     """The keys that a scan finds while something happens before each of its readings."""
     steps: Steps[list[str]] = scan(store, PLACE, lambda item: item.key)
-    call, reading = next(steps), 0
+    call = next(steps)
+    reading = 0
     while True:
         between(reading)
         reading += 1
         try:
             call = steps.send(call.blocking())
         except StopIteration as stop:
-            found: list[str] = stop.value
-            return found
+            keys_found: list[str] = stop.value
+            return keys_found
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 4, 5, 9, 10])
@@ -154,10 +158,10 @@ def test_a_scan_finds_everything_once(
     assert [f"{number:02}" for number in range(size)] == sorted(keys(store))
 
 
-@pytest.mark.parametrize("doomed", [1, 4, 8, 12, 20], ids=str)
+@pytest.mark.parametrize("deleted_key", [1, 4, 8, 12, 20], ids=str)
 @pytest.mark.parametrize("moment", range(1, 9))
 def test_a_deletion_during_a_scan_hides_nothing_else(
-    doomed: int, moment: int, store: BaseStore, monkeypatch: pytest.MonkeyPatch
+    deleted_key: int, moment: int, store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What moves up into pages already read is found all the same."""
     monkeypatch.setattr(paging, "PAGE", 4)
@@ -166,10 +170,10 @@ def test_a_deletion_during_a_scan_hides_nothing_else(
         store.put(PLACE, name, {})
 
     def delete(reading: int) -> None:
-        for name in names[:doomed] if reading == moment else ():
+        for name in names[:deleted_key] if reading == moment else ():
             store.delete(PLACE, name)
 
-    assert set(names[doomed:]) <= set(keys(store, delete))
+    assert set(names[deleted_key:]) <= set(keys(store, delete))
 
 
 @pytest.mark.parametrize("number", range(12))
@@ -178,7 +182,7 @@ def test_a_write_during_a_scan_hides_nothing(
 ) -> None:
     """What moves to the front because it was written is found all the same."""
     monkeypatch.setattr(paging, "PAGE", 4)
-    names = [f"{each:02}" for each in range(12)]
+    names = [f"{number:02}" for number in range(12)]
     for name in names:
         store.put(PLACE, name, {})
     if not isinstance(store, InMemoryStore):
@@ -196,8 +200,8 @@ def test_a_scan_asks_the_store_for_equal_fields(store: BaseStore) -> None:
     for name, color in (("a", "red"), ("b", "blue"), ("c", "'; DROP TABLE store; --")):
         store.put(PLACE, name, {"color": color})
 
-    found = [
+    keys_by_scan = [
         drive(scan(store, PLACE, lambda item: item.key, equal={"color": color}))
         for color in ("red", "'; DROP TABLE store; --", "$.color")
     ]
-    assert [["a"], ["c"], []] == found
+    assert [["a"], ["c"], []] == keys_by_scan

@@ -9,7 +9,7 @@ PATH = "postgresql://ann@host/db"
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "said"),
+    ("code", "kind", "message"),
     [
         pytest.param("22012", ThreadBusyError, "another process may be writing", id="guard"),
         pytest.param("25006", StorageError, "standby", id="standby"),
@@ -24,12 +24,12 @@ PATH = "postgresql://ann@host/db"
         pytest.param(None, StorageError, r"written \(why not\)$", id="no code"),
     ],
 )
-def test_a_code_has_its_error(code: str | None, kind: type[Exception], said: str) -> None:
+def test_a_code_has_its_error(code: str | None, kind: type[Exception], message: str) -> None:
     """Each says what to do, and of which database it speaks."""
     error = meaning("why\n  not", code, PATH, lost=False)
 
     assert kind is type(error)
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         raise error
     assert PATH in str(error)
 

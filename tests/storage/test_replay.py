@@ -82,11 +82,13 @@ class Model:
             if isinstance(message.response_metadata.get("unsay"), dict):
                 annotation = {**message.response_metadata["unsay"], **annotation}
                 plain = message.response_metadata
-            stamped = message.model_copy(update={"response_metadata": plain})
-            stamped = annotate(stamped, **annotation)
-            self.replace(name, stamped)
+            stamped_message = message.model_copy(update={"response_metadata": plain})
+            stamped_message = annotate(stamped_message, **annotation)
+            self.replace(name, stamped_message)
             self.log(
-                make_event(*ev.verdict(name, stamped.response_metadata["unsay"]), stamp=self.stamp)
+                make_event(
+                    *ev.verdict(name, stamped_message.response_metadata["unsay"]), stamp=self.stamp
+                )
             )
 
     def replace(self, name: str, message: AnyMessage) -> None:
@@ -97,8 +99,8 @@ class Model:
     def checkpoint(self) -> None:
         """A good point is marked."""
         name = self.name()
-        if name and all(each["message_id"] != name for each in self.live.checkpoints):
-            free = all(each["name"] != "home" for each in self.live.checkpoints)
+        if name and all(checkpoint["message_id"] != name for checkpoint in self.live.checkpoints):
+            free = all(checkpoint["name"] != "home" for checkpoint in self.live.checkpoints)
             annotation = make_checkpoint(
                 message_id=name,
                 turn=1,
@@ -122,7 +124,8 @@ class Model:
             self.log(*events_of(draft, stamp=self.stamp))
         label = Label(kind="draft", reason="bad", created_at="2026", drafts=drafts)
         change = replace_tail(self.live, base, label=label, keep=keep)
-        self.live, self.branches[change.branch["id"]] = change.live, change.branch
+        self.live = change.live
+        self.branches[change.branch["id"]] = change.branch
         ids = [m.id or "" for m in drafts]
         self.log(
             make_event(
@@ -143,12 +146,15 @@ class Model:
         """A restore of one branch or two, whole or in part, into any transcript."""
         base = self.name()
         keep = self.keep(base)
-        chosen = self.draw(st.permutations(list(self.branches.values())))[:2]
-        held = [m.id or "" for branch in chosen for m in branch["messages"]]
-        part = [name for name in held if self.draw(st.booleans())]
-        only = part if self.draw(st.booleans()) else None
-        change = replace_tail(self.live, base, chosen, label=LABEL, keep=keep, only=only)
-        self.live, self.branches[change.branch["id"]] = change.live, change.branch
+        chosen_branches = self.draw(st.permutations(list(self.branches.values())))[:2]
+        ids = [m.id or "" for branch in chosen_branches for m in branch["messages"]]
+        chosen_ids = [name for name in ids if self.draw(st.booleans())]
+        restored_ids = chosen_ids if self.draw(st.booleans()) else None
+        change = replace_tail(
+            self.live, base, chosen_branches, label=LABEL, keep=keep, only=restored_ids
+        )
+        self.live = change.live
+        self.branches[change.branch["id"]] = change.branch
         self.log(
             make_event(
                 *ev.rollback(
@@ -217,28 +223,31 @@ def histories(draw: Any) -> Model:
 @given(model=histories())
 def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
     """After any operations, the events give the same messages, checkpoints and branches."""
-    found = replay(model.events)
+    found_replay = replay(model.events)
 
-    assert as_stored(model.live.messages) == as_stored(found.messages)
+    assert as_stored(model.live.messages) == as_stored(found_replay.messages)
     assert sorted(c["id"] for c in model.live.checkpoints) == sorted(
-        c["id"] for c in found.checkpoints
+        c["id"] for c in found_replay.checkpoints
     )
-    assert set(model.branches) == set(found.branches)
+    assert set(model.branches) == set(found_replay.branches)
     for name, branch in model.branches.items():
         assert as_stored([*branch["messages"], *branch["drafts"]]) == as_stored(
-            found.branches[name]
+            found_replay.branches[name]
         )
 
 
 @given(model=histories(), data=st.data())
 def test_a_replay_from_the_store_is_the_record(model: Model, data: st.DataObject) -> None:
     """The same holds for events that were written on pages and read again."""
-    store, head, rest = InMemoryStore(), Head(**EMPTY), list(model.events)
-    while rest:
-        size = data.draw(st.integers(1, len(rest)))
-        page = make_page(head, rest[:size])
+    store = InMemoryStore()
+    head = Head(**EMPTY)
+    events_left = list(model.events)
+    while events_left:
+        size = data.draw(st.integers(1, len(events_left)))
+        page = make_page(head, events_left[:size])
         drive(_one(put_page(store, "t", page)))
-        head, rest = head_of(page), rest[size:]
+        head = head_of(page)
+        events_left = events_left[size:]
 
     assert as_stored(model.live.messages) == as_stored(
         replay(drive(read_events(store, "t", head))).messages
@@ -254,9 +263,9 @@ def test_any_prefix_twice_changes_nothing(model: Model, data: st.DataObject) -> 
     """Events that a retry sent again count once."""
     size = data.draw(st.integers(0, len(model.events)))
     copies = [Event(**event) for event in model.events[:size]]
-    again = [*copies, *model.events, *copies]
+    second_copies = [*copies, *model.events, *copies]
 
-    assert as_stored(model.live.messages) == as_stored(replay(again).messages)
+    assert as_stored(model.live.messages) == as_stored(replay(second_copies).messages)
 
 
 @given(model=histories(), data=st.data())
@@ -264,10 +273,10 @@ def test_a_message_that_lost_a_piece_is_refused(model: Model, data: st.DataObjec
     """Without one of its events a message is an error, never another message."""
     pieces = [e for e in model.events if e["type"] in ("thinking", "tool_call")]
     if pieces:
-        lost = data.draw(st.sampled_from(pieces))
+        lost_piece = data.draw(st.sampled_from(pieces))
 
         with pytest.raises(EventLogGapError):
-            replay([event for event in model.events if event is not lost])
+            replay([event for event in model.events if event is not lost_piece])
 
 
 def person(text: str, name: str) -> list[Event]:
@@ -275,10 +284,10 @@ def person(text: str, name: str) -> list[Event]:
     return events_of(HumanMessage(text, id=name), stamp=STAMP)
 
 
-def back(base: str | None, **told: Any) -> Event:
+def rollback_event(base: str | None, **data: Any) -> Event:
     """A rollback."""
-    given = {"removed": ["b"], "reason": "", **told}
-    return make_event(*ev.rollback("x", "person", base, **given), stamp=STAMP)
+    options = {"removed": ["b"], "reason": "", **data}
+    return make_event(*ev.rollback("x", "person", base, **options), stamp=STAMP)
 
 
 MARK = Checkpoint(
@@ -295,9 +304,13 @@ CALLER = AIMessage("", id="b", tool_calls=[{"name": "add", "args": {}, "id": "c1
 DEEP = AIMessage([{"type": "thinking", "thinking": "hm"}], id="b")
 JUDGED = annotate(AIMessage("4", id="b"), outcome="passed")
 GAPS = {
-    "rollback to an unknown base": [*person("hi", "b"), back("nowhere")],
-    "rollback of what is not there": [*person("hi", "a"), back("a")],
-    "rollback of more than was told": [*person("hi", "a"), *person("hi", "b"), back(None)],
+    "rollback to an unknown base": [*person("hi", "b"), rollback_event("nowhere")],
+    "rollback of what is not there": [*person("hi", "a"), rollback_event("a")],
+    "rollback of more than was told": [
+        *person("hi", "a"),
+        *person("hi", "b"),
+        rollback_event(None),
+    ],
     "restore of an unknown cut": [
         *person("hi", "a"),
         make_event(
@@ -350,8 +363,8 @@ def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
     """Restored messages return to their place, kept ones follow, and a draft stays out."""
     annotation = Checkpoint(**{**MARK, "message_id": "b", "turn": 0})
     draft = person("draft", "d")
-    taken = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
-    again = make_event(
+    data = {"removed": ["b", "d"], "keep": ["c"], "drafts": ["d"]}
+    event = make_event(
         *ev.rollback("y", "person", "a", restored=["x"], removed=["e"], keep=["c"], reason=""),
         stamp=STAMP,
     )
@@ -361,10 +374,11 @@ def test_a_restore_brings_back_messages_checkpoints_and_what_was_kept() -> None:
         make_event(*ev.checkpoint(annotation), stamp=STAMP),
         *person("three", "c"),
         *draft,
-        back("a", **taken),
+        rollback_event("a", **data),
         *person("four", "e"),
     ]
-    branch, restored = replay(before), replay([*before, again])
+    branch = replay(before)
+    restored = replay([*before, event])
 
     assert (["a", "c", "e"], ()) == ([m.id for m in branch.messages], branch.checkpoints)
     assert ["b", "d"] == [m.id for m in branch.branches["x"]]
@@ -397,7 +411,7 @@ def test_an_unknown_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "part",
+    "chosen_ids",
     [
         {"type": "tool_call", "name": "add"},
         {"type": "tool_call", "id": "c1"},
@@ -415,10 +429,10 @@ def test_an_unknown_type_is_refused() -> None:
         "verdict without message",
     ],
 )
-def test_a_part_that_lacks_its_fields_is_refused(part: dict[str, Any]) -> None:
+def test_a_part_that_lacks_its_fields_is_refused(chosen_ids: dict[str, Any]) -> None:
     """The error says which event and what it lacks."""
     with pytest.raises(TranscriptError, match=r"Event '?(ev-|0)"):
-        replay([part])
+        replay([chosen_ids])
 
 
 def test_a_run_without_transcript_events_is_an_error() -> None:
@@ -460,7 +474,7 @@ PARTS = [
 
 def test_parts_are_put_into_the_sacred_order() -> None:
     """Thinking, text, calls; results in the order of the calls; the user is heard after them."""
-    found = [(m.type, m.content) for m in replay(PARTS).messages]
+    texts = [(m.type, m.content) for m in replay(PARTS).messages]
 
     assert [
         ("human", "How warm?"),
@@ -477,7 +491,7 @@ def test_parts_are_put_into_the_sacred_order() -> None:
         ("ai", ""),
         ("tool", [{"type": "text", "text": "5"}]),
         ("ai", "Nine."),
-    ] == found
+    ] == texts
 
 
 def test_results_keep_tool_name_and_status() -> None:
@@ -491,7 +505,7 @@ def test_results_keep_tool_name_and_status() -> None:
 
 def test_a_call_that_was_never_answered_hides_nothing() -> None:
     """After an interruption all that was said is still there."""
-    parts = [
+    event_parts = [
         *PARTS[:2],
         {"type": "user_message", "text": "Hello?"},
         {"type": "assistant_message", "text": "Here."},
@@ -499,18 +513,20 @@ def test_a_call_that_was_never_answered_hides_nothing() -> None:
         {"type": "tool_result", "id": "c2", "content": "3"},
     ]
 
-    assert ["How warm?", "", "Hello?", "Here.", "3"] == [m.content for m in replay(parts).messages]
+    assert ["How warm?", "", "Hello?", "Here.", "3"] == [
+        m.content for m in replay(event_parts).messages
+    ]
 
 
 def test_parts_with_one_message_id_are_one_message() -> None:
     """A builder that gives ids says where a message ends."""
-    parts = [
+    event_parts = [
         {"type": "assistant_message", "text": "a", "message_id": "m1"},
         {"type": "assistant_message", "text": "b", "message_id": "m1"},
         {"type": "assistant_message", "text": "c", "message_id": "m2"},
     ]
 
-    assert [("m1", 2), ("m2", 1)] == [(m.id, len(m.content)) for m in replay(parts).messages]
+    assert [("m1", 2), ("m2", 1)] == [(m.id, len(m.content)) for m in replay(event_parts).messages]
 
 
 def test_a_part_may_answer_a_call_of_a_whole_message() -> None:

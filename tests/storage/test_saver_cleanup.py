@@ -27,24 +27,24 @@ class Thread:
         self.parents: list[int | None] = []
         self.whole: list[bool] = []
 
-    def step(self, *, whole: bool = False, after: int | None = -1) -> int:
+    def step(self, *, is_whole: bool = False, after: int | None = -1) -> int:
         """Store one more checkpoint; its number.
 
         Args:
-            whole: Whether it holds a whole copy of the record.
+            is_whole: Whether it holds a whole copy of the record.
             after: Number of the checkpoint that it builds on; -1 is the newest.
         """
         number = len(self.configs)
         parent = number - 1 if after == -1 else after
         parent = None if parent is None or parent < 0 else parent
         self.parents.append(parent)
-        self.whole.append(whole)
-        place = {"thread_id": self.name, "checkpoint_ns": ""}
+        self.whole.append(is_whole)
+        configurable = {"thread_id": self.name, "checkpoint_ns": ""}
         if parent is not None:
-            place = self.configs[parent]["configurable"]
+            configurable = self.configs[parent]["configurable"]
         ours = {} if self.foreign else {"event_log": {"page_id": None}}
-        copy = {RECORD: self.transcript(number)} if whole else {}
-        self.configs.append(self.put(place, {**ours, **copy}))
+        copy = {RECORD: self.transcript(number)} if is_whole else {}
+        self.configs.append(self.put(configurable, {**ours, **copy}))
         self.saver.put_writes(self.configs[number], [(RECORD, number)], "task")
         return number
 
@@ -54,7 +54,7 @@ class Thread:
         self.saver.put_writes(config, [("words", "words")], "task")
         return config
 
-    def put(self, place: dict[str, Any], values: dict[str, Any]) -> Any:
+    def put(self, configurable: dict[str, Any], values: dict[str, Any]) -> Any:
         """Store a checkpoint."""
         checkpoint = {
             **empty_checkpoint(),
@@ -63,7 +63,7 @@ class Thread:
             "channel_versions": dict.fromkeys(values, 1),
         }
         metadata = {"source": "loop", "step": 0, "parents": {}}
-        return self.saver.put({"configurable": place}, checkpoint, metadata, {})
+        return self.saver.put({"configurable": configurable}, checkpoint, metadata, {})
 
     def transcript(self, number: int) -> list[int]:
         """The transcript at a checkpoint: the numbers that lead to it."""
@@ -76,19 +76,19 @@ class Thread:
         values = self.saver.get_tuple(config).checkpoint["channel_values"]
         if RECORD in values:
             return list(values[RECORD])
-        found = self.saver.get_delta_channel_history(config=config, channels=[RECORD])[RECORD]
-        return [*found.get("seed", []), *(value for _, _, value in found["writes"])]
+        state = self.saver.get_delta_channel_history(config=config, channels=[RECORD])[RECORD]
+        return [*state.get("seed", []), *(value for _, _, value in state["writes"])]
 
     def kept(self) -> list[int]:
         """The numbers of the checkpoints that are left."""
-        found = [self.saver.get_tuple(config) for config in self.configs]
-        return [number for number, each in enumerate(found) if each is not None]
+        saved_tuples = [self.saver.get_tuple(config) for config in self.configs]
+        return [number for number, item in enumerate(saved_tuples) if item is not None]
 
     def rows(self, table: str, namespace: str = "") -> list[str]:
         """The checkpoints that a table names, oldest first, once for each row."""
         order = f"SELECT checkpoint_id FROM {table} WHERE thread_id = ? AND checkpoint_ns = ?"  # noqa: S608 - our own names
-        found = self.saver.conn.execute(order, (self.name, namespace)).fetchall()
-        return sorted(row[0] for row in found)
+        transcripts = self.saver.conn.execute(order, (self.name, namespace)).fetchall()
+        return sorted(row[0] for row in transcripts)
 
     def ids(self, *numbers: int) -> list[str]:
         """The ids of checkpoints."""
@@ -103,9 +103,9 @@ def id_of(config: Any) -> str:
 @pytest.fixture
 def database() -> Iterator[Database]:
     """A database in memory."""
-    opened = open_database(":memory:")
-    yield opened
-    opened.close()
+    database = open_database(":memory:")
+    yield database
+    database.close()
 
 
 @pytest.fixture
@@ -117,14 +117,14 @@ def thread(database: Database) -> Thread:
 def two_generations(thread: Thread) -> None:
     """Three whole copies, 0, 2 and 4, each with a checkpoint that builds on it."""
     for _ in range(3):
-        thread.step(whole=True)
+        thread.step(is_whole=True)
         thread.step()
 
 
 def test_two_whole_copies_prune_of_nothing(thread: Thread) -> None:
     """All checkpoints and their writes stay until there is a third whole copy."""
-    for whole in (False, True, False, True, False):
-        thread.step(whole=whole)
+    for is_whole in (False, True, False, True, False):
+        thread.step(is_whole=is_whole)
 
     assert [0, 1, 2, 3, 4] == thread.kept()
     assert thread.ids(0, 1, 2, 3, 4) == thread.rows("writes")
@@ -157,11 +157,11 @@ def test_a_write_can_build_on_the_older_generation(thread: Thread) -> None:
 
 def test_a_branch_of_pruned_checkpoints_is_pruned(thread: Thread) -> None:
     """A checkpoint that builds on an old one is deleted, however new it is itself."""
-    thread.step(whole=True)
-    thread.step(whole=True)
+    thread.step(is_whole=True)
+    thread.step(is_whole=True)
     branch = thread.step(after=0)
     on_branch = thread.step(after=branch)
-    thread.step(whole=True, after=1)
+    thread.step(is_whole=True, after=1)
 
     assert not {0, branch, on_branch} & set(thread.kept())
     assert thread.ids(1, 4) == thread.rows("checkpoints")
@@ -169,56 +169,60 @@ def test_a_branch_of_pruned_checkpoints_is_pruned(thread: Thread) -> None:
 
 def test_rows_of_subgraphs_are_bounded(thread: Thread) -> None:
     """A thread whose agent writes checkpoints keeps only those of the last two copies."""
-    beside: list[list[str]] = []
+    names_aside: list[list[str]] = []
     for _ in range(12):
-        thread.step(whole=True)
-        beside.append([id_of(thread.aside()), id_of(thread.aside())])
+        thread.step(is_whole=True)
+        names_aside.append([id_of(thread.aside()), id_of(thread.aside())])
 
-        expected = [name for names in beside[-2:] for name in names]
-        assert expected == thread.rows("checkpoints", "agent:1")
-        assert expected == thread.rows("writes", "agent:1")
+        numbers = [name for names in names_aside[-2:] for name in names]
+        assert numbers == thread.rows("checkpoints", "agent:1")
+        assert numbers == thread.rows("writes", "agent:1")
 
 
 def test_every_tasks_subgraph_is_cleaned(thread: Thread) -> None:
     """The namespaces of tasks delete older checkpoints; a subgraph's own state stays."""
     names = ("agent:1", "agent:1|tool:2", "Z:1", "own", "own|deeper")
-    own = [id_of(thread.aside(namespace)) for namespace in names][3:]
+    ids = [id_of(thread.aside(namespace)) for namespace in names][3:]
     two_generations(thread)
 
-    found = [thread.rows("checkpoints", each) for each in names]
-    assert [[], [], [], *([name] for name in own)] == found
+    rows = [thread.rows("checkpoints", name) for name in names]
+    assert [[], [], [], *([name] for name in ids)] == rows
 
 
 def test_another_graphs_thread_is_kept(database: Database) -> None:
     """Checkpoints without our event log stay, with their subgraphs, however many there are."""
     thread = Thread(database, foreign=True)
-    beside = id_of(thread.aside())
+    names_aside = id_of(thread.aside())
     two_generations(thread)
 
     assert [0, 1, 2, 3, 4, 5] == thread.kept()
-    assert [beside] == thread.rows("checkpoints", "agent:1")
+    assert [names_aside] == thread.rows("checkpoints", "agent:1")
 
 
 def test_a_subgraph_with_a_record_of_its_own_lets_go_of_nothing(thread: Thread) -> None:
     """Whole copies in a namespace beside the thread's own do not count as the thread's."""
-    thread.step(whole=True)
-    beside = [id_of(thread.aside(messages=[])) for _ in range(5)]
+    thread.step(is_whole=True)
+    ids = [id_of(thread.aside(messages=[])) for _ in range(5)]
 
     assert [0] == thread.kept()
-    assert beside == thread.rows("checkpoints", "agent:1")
+    assert ids == thread.rows("checkpoints", "agent:1")
 
 
 def test_other_threads_stay(thread: Thread, database: Database) -> None:
     """A long thread deletes only its own checkpoints."""
-    other = Thread(database, "other")
-    other.step(whole=True)
-    other.step()
-    aside = id_of(other.aside())
+    other_thread = Thread(database, "other")
+    other_thread.step(is_whole=True)
+    other_thread.step()
+    aside = id_of(other_thread.aside())
     two_generations(thread)
 
-    assert [0, 1] == other.kept()
-    assert other.ids(0, 1) == other.rows("writes")
-    assert [aside] == other.rows("checkpoints", "agent:1") == other.rows("writes", "agent:1")
+    assert [0, 1] == other_thread.kept()
+    assert other_thread.ids(0, 1) == other_thread.rows("writes")
+    assert (
+        [aside]
+        == other_thread.rows("checkpoints", "agent:1")
+        == other_thread.rows("writes", "agent:1")
+    )
 
 
 def stays(thread: Thread, number: int, copies: list[int]) -> bool:
@@ -238,19 +242,22 @@ def test_what_is_kept_can_be_read_whatever_was_written(steps: list[tuple[bool, i
     """The last two whole copies and what builds on them stay, are whole, and nothing else stays."""
     database = open_database(":memory:")
     thread = Thread(database)
-    expected: list[int] = []
-    for whole, back in steps:
-        rest = thread.kept()
-        number = thread.step(whole=whole, after=rest[-1 - back] if back < len(rest) else None)
-        copies = [each for each in [*rest, number] if thread.whole[each]][-2:]
-        old = [each for each in rest if thread.whole[each]]
-        cleans = whole and len(old) >= 2
-        expected = [e for e in [*rest, number] if not cleans or stays(thread, e, copies)]
+    numbers: list[int] = []
+    for is_whole, steps_back in steps:
+        numbers_left = thread.kept()
+        number = thread.step(
+            is_whole=is_whole,
+            after=numbers_left[-1 - steps_back] if steps_back < len(numbers_left) else None,
+        )
+        copies = [item for item in [*numbers_left, number] if thread.whole[item]][-2:]
+        old = [item for item in numbers_left if thread.whole[item]]
+        cleans = is_whole and len(old) >= 2
+        numbers = [e for e in [*numbers_left, number] if not cleans or stays(thread, e, copies)]
 
-        assert expected == thread.kept()
+        assert numbers == thread.kept()
         assert thread.transcript(number) == thread.read(number)
-    records = [thread.transcript(number) for number in expected]
-    found = [thread.read(number) for number in expected]
+    transcripts_read = [thread.transcript(number) for number in numbers]
+    transcripts = [thread.read(number) for number in numbers]
     database.close()
 
-    assert records == found
+    assert transcripts_read == transcripts

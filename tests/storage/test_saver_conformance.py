@@ -18,16 +18,17 @@ from unsay.storage.sqlite import open_database
 BASE = ("put", "put_writes", "get_tuple", "list", "delete_thread")
 """What every checkpointer must do. Source: langgraph-checkpoint-conformance 0.0.2, capabilities."""
 
-FIRST, LAST = "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"
+FIRST = "00000000-0000-0000-0000-000000000000"
+LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 """Ids of tasks that sort before and behind all others."""
 
 
 @pytest.fixture(params=["file", "memory"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """A database of unsay, in a file or in memory."""
-    opened = open_database(tmp_path / "t.db" if request.param == "file" else ":memory:")
-    yield opened
-    opened.close()
+    database = open_database(tmp_path / "t.db" if request.param == "file" else ":memory:")
+    yield database
+    database.close()
 
 
 @pytest.mark.parametrize("capability", BASE)
@@ -61,21 +62,21 @@ class Chain:
         self.thread = str(uuid4())
         self.configs: list[Any] = []
 
-    async def step(self, writes: Any = (), **whole: Any) -> Any:
+    async def step(self, writes: Any = (), **snapshots: Any) -> Any:
         """One more checkpoint that holds these channels whole, and the writes made on it."""
-        place = {"thread_id": self.thread, "checkpoint_ns": ""}
+        configurable = {"thread_id": self.thread, "checkpoint_ns": ""}
         if self.configs:
-            place["checkpoint_id"] = self.configs[-1]["configurable"]["checkpoint_id"]
+            configurable["checkpoint_id"] = self.configs[-1]["configurable"]["checkpoint_id"]
         number = len(self.configs)
         checkpoint: Checkpoint = {
             **empty_checkpoint(),
             "id": str(uuid6(clock_seq=-1)),
-            "channel_values": whole,
-            "channel_versions": dict.fromkeys(whole, number + 1),
+            "channel_values": snapshots,
+            "channel_versions": dict.fromkeys(snapshots, number + 1),
         }
         metadata: Any = {"source": "loop", "step": number, "parents": {}}
         config = await self.saver.aput(
-            {"configurable": place}, checkpoint, metadata, checkpoint["channel_versions"]
+            {"configurable": configurable}, checkpoint, metadata, checkpoint["channel_versions"]
         )
         self.configs.append(config)
         if writes:
@@ -135,8 +136,8 @@ async def test_writes_that_are_pending_are_left_out(chain: Chain) -> None:
 async def test_each_channel_is_walked_by_itself(chain: Chain) -> None:
     """One channel's whole value does not end the way back of another."""
     for number in range(5):
-        whole = {1: {"a": _DeltaSnapshot("a")}, 3: {"b": _DeltaSnapshot("b")}}.get(number, {})
-        await chain.step([("a", number), ("b", number)], **whole)
+        snapshots = {1: {"a": _DeltaSnapshot("a")}, 3: {"b": _DeltaSnapshot("b")}}.get(number, {})
+        await chain.step([("a", number), ("b", number)], **snapshots)
     history = await chain.history("a", "b")
 
     assert ([1, 2, 3], [3]) == (values(history, "a"), values(history, "b"))

@@ -80,8 +80,10 @@ class Wiring:
         """Takes a message back in every third turn, and breaks if it must."""
         if self.breaks:
             raise BrokenError
-        back = _at([m.id or "" for m in state["messages"]], state["turn"])
-        return {"messages": [RemoveMessage(id=i) for i in back] if state["turn"] % 3 == 0 else []}
+        target_id = _id_at([m.id or "" for m in state["messages"]], state["turn"])
+        return {
+            "messages": [RemoveMessage(id=i) for i in target_id] if state["turn"] % 3 == 0 else []
+        }
 
     def graph(self, saver: BaseCheckpointSaver[Any]) -> Any:
         """Two nodes side by side, and one behind them."""
@@ -98,44 +100,48 @@ class Twins:
     """The same graph with both checkpointers; each operation is done on both."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.wiring, self.count = path, Wiring(), 0
+        self.path = path
+        self.wiring = Wiring()
+        self.count = 0
         self.database = open_database(path)
         memory = InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
         self.theirs = self.wiring.graph(memory)
         self.ours = self.wiring.graph(self.database.saver)
         self.seen: list[tuple[Any, Any]] = []
 
-    def do(self, name: str, *given: Any) -> None:
+    def do(self, name: str, *arguments: Any) -> None:
         """One step."""
         self.count += 1
-        getattr(self, name)(*given)
+        getattr(self, name)(*arguments)
         heads = [graph.get_state(PLAIN) for graph in (self.ours, self.theirs)]
-        assert _told(heads[1]) == _told(heads[0])
+        assert _summary_of(heads[1]) == _summary_of(heads[0])
         self.seen.append((heads[0].config, heads[1].config))
 
-    def turn(self, durability: str, place: int) -> None:
+    def turn(self, durability: str, position: int) -> None:
         """Something is said."""
-        self._invoke(durability, place, (PLAIN, PLAIN))
+        self._invoke(durability, position, (PLAIN, PLAIN))
 
-    def fork(self, durability: str, place: int) -> None:
+    def fork(self, durability: str, position: int) -> None:
         """Something is said at an older state."""
-        if (found := self._kept(place)) is not None:
-            self._invoke(durability, place, found)
+        if (configs := self._kept(position)) is not None:
+            self._invoke(durability, position, configs)
 
-    def rewind(self, node: str, place: int) -> None:
+    def rewind(self, node: str, position: int) -> None:
         """An older state becomes the newest."""
-        found = self._kept(place)
-        for graph, config in zip((self.ours, self.theirs), found or (), strict=False):
+        configs = self._kept(position)
+        for graph, config in zip((self.ours, self.theirs), configs or (), strict=False):
             graph.update_state(config, None, as_node=node)
 
-    def add(self, place: int) -> None:
+    def add(self, position: int) -> None:
         """Messages are put in the state; one may take the place of another."""
-        own = HumanMessage("put in", id=f"p{self.count}")
-        self._update(lambda ids: [own, *(HumanMessage("new", id=i) for i in _at(ids, place))])
+        message = HumanMessage("put in", id=f"p{self.count}")
+        self._update(
+            lambda ids: [message, *(HumanMessage("new", id=i) for i in _id_at(ids, position))]
+        )
 
-    def remove(self, place: int) -> None:
+    def remove(self, position: int) -> None:
         """A message is taken out."""
-        self._update(lambda ids: [RemoveMessage(id=i) for i in _at(ids, place)])
+        self._update(lambda ids: [RemoveMessage(id=i) for i in _id_at(ids, position)])
 
     def clear(self) -> None:
         """All are."""
@@ -165,15 +171,15 @@ class Twins:
             if self.database.saver.get_tuple(ours) is None:
                 continue
             try:
-                found = self.ours.get_state(ours)
+                snapshot = self.ours.get_state(ours)
             except DatabaseCorruptError:
                 assert "C1" in KNOWN
             else:
-                assert _told(self.theirs.get_state(theirs)) == _told(found)
+                assert _summary_of(self.theirs.get_state(theirs)) == _summary_of(snapshot)
 
-    def _invoke(self, durability: str, place: int, configs: tuple[Any, Any]) -> None:
-        said = [HumanMessage("said", id=f"h{self.count}-{n}") for n in range(1 + place % 2)]
-        value = {"messages": said, "turn": self.count}
+    def _invoke(self, durability: str, position: int, configs: tuple[Any, Any]) -> None:
+        messages = [HumanMessage("said", id=f"h{self.count}-{n}") for n in range(1 + position % 2)]
+        value = {"messages": messages, "turn": self.count}
         for graph, config in zip((self.ours, self.theirs), configs, strict=True):
             try:
                 graph.invoke(value, config, durability=durability)
@@ -185,17 +191,17 @@ class Twins:
         for graph in (self.ours, self.theirs):
             graph.update_state(PLAIN, {"messages": change(ids)}, as_node="join")
 
-    def _kept(self, place: int) -> tuple[Any, Any] | None:
+    def _kept(self, position: int) -> tuple[Any, Any] | None:
         """An older state that ours still has."""
-        kept = [pair for pair in self.seen if self.database.saver.get_tuple(pair[0]) is not None]
-        return kept[-1 - place % len(kept)] if kept else None
+        pairs = [pair for pair in self.seen if self.database.saver.get_tuple(pair[0]) is not None]
+        return pairs[-1 - position % len(pairs)] if pairs else None
 
 
-def _at(ids: Sequence[str], place: int) -> list[str]:
-    return [ids[place % len(ids)]] if ids else []
+def _id_at(ids: Sequence[str], position: int) -> list[str]:
+    return [ids[position % len(ids)]] if ids else []
 
 
-def _told(state: Any) -> tuple[Any, ...]:
+def _summary_of(state: Any) -> tuple[Any, ...]:
     """What a graph makes of a checkpoint."""
     transcript = [(m.id, m.type, m.content) for m in state.values.get("messages", [])]
     return transcript, state.values.get("turn"), state.next

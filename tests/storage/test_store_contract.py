@@ -34,9 +34,9 @@ KEYS = [
 ]
 
 
-def found(database: Database, prefix: tuple[str, ...], **asked: Any) -> list[str]:
+def search_keys(database: Database, prefix: tuple[str, ...], **options: Any) -> list[str]:
     """The keys of a search, sorted."""
-    return sorted(item.key for item in database.store.search(prefix, limit=1_000, **asked))
+    return sorted(item.key for item in database.store.search(prefix, limit=1_000, **options))
 
 
 @pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
@@ -87,7 +87,7 @@ def test_what_was_deleted_is_gone(database: Database) -> None:
     database.store.delete(PLACE, "k")
     database.store.delete(PLACE, "k")
 
-    assert ["other"] == found(database, PLACE)
+    assert ["other"] == search_keys(database, PLACE)
 
 
 def test_a_search_finds_what_is_below_its_prefix(database: Database) -> None:
@@ -96,12 +96,12 @@ def test_a_search_finds_what_is_below_its_prefix(database: Database) -> None:
         database.store.put(("unsay", "contract", label), f"of {label}", {"n": 1})
     database.store.put(("unsay", "contract", "t", "deep"), "below", {"n": 1})
 
-    assert ["below", "of t"] == found(database, PLACE)
-    assert ["of t%"] == found(database, ("unsay", "contract", "t%"))
+    assert ["below", "of t"] == search_keys(database, PLACE)
+    assert ["of t%"] == search_keys(database, ("unsay", "contract", "t%"))
 
 
 @pytest.mark.parametrize(
-    ("asked", "keys"),
+    ("options", "keys"),
     [
         ({"kind": "a"}, ["0", "2", "4"]),
         ({"kind": "b", "half": 1}, ["3"]),
@@ -110,14 +110,14 @@ def test_a_search_finds_what_is_below_its_prefix(database: Database) -> None:
     ids=["one field", "two fields", "none"],
 )
 def test_a_search_filters_by_fields(
-    database: Database, asked: Mapping[str, Any], keys: list[str]
+    database: Database, options: Mapping[str, Any], keys: list[str]
 ) -> None:
     """Every field of the filter must be equal."""
     for number in range(5):
         value = {"kind": "ab"[number % 2], "half": number // 2}
         database.store.put(PLACE, str(number), value)
 
-    assert keys == found(database, PLACE, filter=dict(asked))
+    assert keys == search_keys(database, PLACE, filter=dict(options))
 
 
 def test_pages_hold_every_item_once(database: Database) -> None:
@@ -125,7 +125,7 @@ def test_pages_hold_every_item_once(database: Database) -> None:
     for number in range(23):
         database.store.put(PLACE, f"{number:02}", {"n": number})
 
-    pages = [database.store.search(PLACE, limit=5, offset=at) for at in range(0, 30, 5)]
+    pages = [database.store.search(PLACE, limit=5, offset=offset) for offset in range(0, 30, 5)]
 
     assert [5, 5, 5, 5, 3, 0] == [len(page) for page in pages]
     assert 23 == len({item.key for page in pages for item in page})
@@ -133,12 +133,12 @@ def test_pages_hold_every_item_once(database: Database) -> None:
 
 def test_namespaces_are_listed(database: Database) -> None:
     """By prefix, and cut to a depth."""
-    for place in [PLACE, (*PLACE, "deep"), ("unsay", "other", "t"), ("app", "x")]:
-        database.store.put(place, "k", {"n": 1})
+    for namespace in [PLACE, (*PLACE, "deep"), ("unsay", "other", "t"), ("app", "x")]:
+        database.store.put(namespace, "k", {"n": 1})
 
-    below = database.store.list_namespaces(prefix=("unsay",), max_depth=2)
+    namespaces = database.store.list_namespaces(prefix=("unsay",), max_depth=2)
 
-    assert [("unsay", "contract"), ("unsay", "other")] == sorted(below)
+    assert [("unsay", "contract"), ("unsay", "other")] == sorted(namespaces)
     assert [PLACE, (*PLACE, "deep")] == sorted(database.store.list_namespaces(prefix=PLACE))
 
 
@@ -163,13 +163,13 @@ async def test_awaited_calls_do_the_same(database: Database) -> None:
     """Sync and async methods work on the same items."""
     await database.store.aput(PLACE, "k", {"n": 1})
     item = await database.store.aget(PLACE, "k")
-    listed = await database.store.asearch(PLACE)
+    items = await database.store.asearch(PLACE)
     spaces = await database.store.alist_namespaces(prefix=PLACE)
     await database.store.adelete(PLACE, "k")
 
     assert item is not None
     assert {"n": 1} == item.value
-    assert ["k"] == [each.key for each in listed]
+    assert ["k"] == [item.key for item in items]
     assert [PLACE] == spaces
     assert database.store.get(PLACE, "k") is None
 

@@ -29,34 +29,34 @@ JSON = st.recursive(
 )
 
 
-@given(data=st.binary(), place=st.integers(0), bits=st.integers(1, 255))
-def test_guarded_bytes_come_back_or_are_refused(data: bytes, place: int, bits: int) -> None:
+@given(data=st.binary(), position=st.integers(0), bits=st.integers(1, 255))
+def test_guarded_bytes_come_back_or_are_refused(data: bytes, position: int, bits: int) -> None:
     """Bytes are what they were; with any one of them changed they are refused."""
-    guarded = add_checksum(data)
-    changed = bytearray(guarded)
-    changed[place % len(changed)] ^= bits
+    guarded_data = add_checksum(data)
+    changed_data = bytearray(guarded_data)
+    changed_data[position % len(changed_data)] ^= bits
 
-    assert data == strip_checksum(guarded)
+    assert data == strip_checksum(guarded_data)
     with pytest.raises(ValueError, match="the checksum does not match"):
-        strip_checksum(bytes(changed))
+        strip_checksum(bytes(changed_data))
 
 
 @given(value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON))
 def test_an_item_comes_back_or_is_refused(value: dict[str, Any]) -> None:
     """A value is unchanged; as another item's, or with another field, it is refused."""
     value.pop(SUM, None)
-    kept = with_checksum(PLACE, "k", value)
+    guarded_value = with_checksum(PLACE, "k", value)
 
-    assert value == without_checksum(PLACE, "k", kept)
-    for place, key, found in (
-        (PLACE, "other", kept),
-        (("unsay", "branches", "u"), "k", kept),
-        (PLACE, "k", {**kept, "one more": 1}),
+    assert value == without_checksum(PLACE, "k", guarded_value)
+    for namespace, key, found in (
+        (PLACE, "other", guarded_value),
+        (("unsay", "branches", "u"), "k", guarded_value),
+        (PLACE, "k", {**guarded_value, "one more": 1}),
     ):
         with pytest.raises(
             DatabaseCorruptError, match=r"the checksum does not match.*restore a backup"
         ):
-            without_checksum(place, key, found)
+            without_checksum(namespace, key, found)
 
 
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": float("nan")}], ids=["object", "nan"])
@@ -82,11 +82,11 @@ def test_an_item_is_an_object(value: Any) -> None:
 )
 def test_a_readers_error_is_told_as_damage(error: Exception) -> None:
     """For any damaged bytes, the message names what was read."""
-    told = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*restore a backup")
-    with told as raised, reading("A value"):
+    raises = pytest.raises(DatabaseCorruptError, match=r"A value is damaged .*restore a backup")
+    with raises as error_info, reading("A value"):
         raise error
 
-    assert error is raised.value.__cause__
+    assert error is error_info.value.__cause__
 
 
 def test_other_errors_stay() -> None:
@@ -97,8 +97,8 @@ def test_other_errors_stay() -> None:
 
 def test_the_field_of_a_checksum_is_part_of_the_format() -> None:
     """A value that another version of this library wrote is checked as well."""
-    kept = {"a": 1, "unsay_sum": 1}
+    guarded_value = {"a": 1, "unsay_sum": 1}
     with pytest.raises(DatabaseCorruptError):
-        without_checksum(PLACE, "k", kept)
+        without_checksum(PLACE, "k", guarded_value)
 
     assert {"a", "unsay_sum"} == with_checksum(PLACE, "k", {"a": 1}).keys()

@@ -25,12 +25,12 @@ SHOWN = {
 AMBIGUOUS = ["ses@me", "ses/ame", "ses/a@me", "ses?ame", "s@s?a/me", "1234?a=b"]
 
 
-@pytest.mark.parametrize(("url", "shown"), SHOWN.items(), ids=SHOWN)
-def test_a_url_is_shown_without_its_secrets(url: str, shown: str) -> None:
+@pytest.mark.parametrize(("url", "text"), SHOWN.items(), ids=SHOWN)
+def test_a_url_is_shown_without_its_secrets(url: str, text: str) -> None:
     """User, host, port and database remain; passwords of every kind do not."""
     check_url(url)
 
-    assert shown == masked(url)
+    assert text == masked(url)
 
 
 @pytest.mark.parametrize("password", AMBIGUOUS)
@@ -38,11 +38,11 @@ def test_a_password_that_moves_the_host_is_refused(password: str) -> None:
     """What libpq would look up as a machine's name is neither looked up nor shown."""
     url = f"postgresql://ann:{password}@host/db"
 
-    with pytest.raises(ConfigurationError, match="as %40") as raised:
+    with pytest.raises(ConfigurationError, match="as %40") as raises:
         check_url(url)
 
-    assert password not in str(raised.value)
-    assert "ann" not in str(raised.value)
+    assert password not in str(raises.value)
+    assert "ann" not in str(raises.value)
     assert "postgresql://…" == masked(url)
 
 
