@@ -13,7 +13,7 @@ def change_run(
 ) -> Steps[Run]:
     """A run, read afresh, changed and written."""
     run = yield from get_run(store, thread_id, run_id)
-    changed = change(run)
-    if changed != run:
-        yield from put_run(store, changed)
-    return changed
+    changed_run = change(run)
+    if changed_run != run:
+        yield from put_run(store, changed_run)
+    return changed_run

@@ -33,8 +33,8 @@ def entry(thread_id: str) -> ThreadInfo:
 def steps(*calls: Call) -> Steps[object]:
     """A step that makes these calls and gives the last one's result."""
     result: object = None
-    for each in calls:
-        result = yield from each
+    for call in calls:
+        result = yield from call
     return result
 
 
@@ -52,16 +52,16 @@ async def test_a_thread_is_listed_under_its_own_id(thread_id: str, tmp_path: Pat
         blocking = drive(
             steps(put_item(store, THREADS, thread_id, VALUE), get_item(store, THREADS, thread_id))
         )
-        again = put_item(store, THREADS, thread_id, VALUE)
-        awaited = await adrive(steps(again, get_item(store, THREADS, thread_id)))
-        listed = list_threads(store)
+        put_again = put_item(store, THREADS, thread_id, VALUE)
+        values = await adrive(steps(put_again, get_item(store, THREADS, thread_id)))
+        threads = list_threads(store)
     finally:
         database.close()
 
     assert unlisted is None
-    assert [entry(thread_id)] * 2 == [entry_of(item) for item in (blocking, awaited)]  # type: ignore[arg-type]
-    assert {"t1", thread_id} == {each.thread_id for each in listed}
-    assert len({"t1", thread_id}) == len(listed)
+    assert [entry(thread_id)] * 2 == [entry_of(item) for item in (blocking, values)]  # type: ignore[arg-type]
+    assert {"t1", thread_id} == {thread.thread_id for thread in threads}
+    assert len({"t1", thread_id}) == len(threads)
 
 
 def test_the_thread_spoken_in_last_comes_first() -> None:
@@ -69,14 +69,18 @@ def test_the_thread_spoken_in_last_comes_first() -> None:
     store = InMemoryStore()
     days = [f"2026-01-01T00:{index // 60:02}:{index % 60:02}+00:00" for index in range(401)]
     for index in range(len(days)):
-        place = (index * 7) % len(days)
-        drive(steps(put_item(store, THREADS, f"t{place}", {**VALUE, "updated_at": days[place]})))
+        position = (index * 7) % len(days)
+        drive(
+            steps(put_item(store, THREADS, f"t{position}", {**VALUE, "updated_at": days[position]}))
+        )
     store.put((*THREADS[:1], "branches", "t"), "branch-1", {"other": "things"})
 
-    listed = list_threads(store)
+    threads = list_threads(store)
 
-    assert days[::-1] == [each.updated_at for each in listed]
-    assert [f"t{index}" for index in range(len(days))][::-1] == [each.thread_id for each in listed]
+    assert days[::-1] == [thread.updated_at for thread in threads]
+    assert [f"t{index}" for index in range(len(days))][::-1] == [
+        thread.thread_id for thread in threads
+    ]
 
 
 def test_an_old_entry_is_an_active_session() -> None:
@@ -110,7 +114,7 @@ def test_a_foreign_or_damaged_entry_is_left_out(value: dict[str, object]) -> Non
     drive(steps(put_item(store, THREADS, "bad", value), put_item(store, THREADS, "t", VALUE)))
     store.put((*THREADS, "deeper"), "foreign", VALUE)
 
-    assert ["t"] == [each.thread_id for each in list_threads(store)]
+    assert ["t"] == [thread.thread_id for thread in list_threads(store)]
 
 
 def test_an_empty_store_lists_nothing() -> None:

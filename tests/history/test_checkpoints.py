@@ -27,7 +27,7 @@ from unsay.history.checkpoints import (
 from unsay.types import Checkpoint
 
 
-def made(
+def new_checkpoint(
     message_id: str, *, name: str | None = None, score: float | None = 0.9, turn: int = 1
 ) -> Checkpoint:
     """A checkpoint as it is made."""
@@ -42,9 +42,11 @@ def made(
     )
 
 
-def stored(ident: str, name: str | None = None, message_id: str | None = "m") -> Checkpoint:
+def checkpoint_with_id(
+    ident: str, name: str | None = None, message_id: str | None = "m"
+) -> Checkpoint:
     """A checkpoint with an id chosen for a test."""
-    return {**made("m", name=name), "id": ident, "message_id": message_id}
+    return {**new_checkpoint("m", name=name), "id": ident, "message_id": message_id}
 
 
 def test_a_checkpoint_is_named_by_its_message() -> None:
@@ -58,9 +60,9 @@ def test_a_checkpoint_is_named_by_its_message() -> None:
         topic="Kyoto",
         reason="score",
         created_at="2026-01-01T00:00:00+00:00",
-    ) == made("foo", name="before lunch")
-    assert made("foo", score=None)["id"] == made("foo")["id"]
-    assert made("\ud83d")["id"] != made("foo")["id"]
+    ) == new_checkpoint("foo", name="before lunch")
+    assert new_checkpoint("foo", score=None)["id"] == new_checkpoint("foo")["id"]
+    assert new_checkpoint("\ud83d")["id"] != new_checkpoint("foo")["id"]
 
 
 @pytest.mark.parametrize(
@@ -106,29 +108,29 @@ def test_bad_names_are_refused(name: str) -> None:
 def test_a_name_taken_is_taken_again(name: str) -> None:
     """A checked name is one line, and checking it again changes nothing."""
     try:
-        taken = check_name(name)
+        new_name = check_name(name)
     except InvalidNameError:
         return
-    assert [taken] == taken.splitlines()
-    assert taken == check_name(taken)
-    taken.encode()
+    assert [new_name] == new_name.splitlines()
+    assert new_name == check_name(new_name)
+    new_name.encode()
 
 
-def added(kept: list[Checkpoint], new: Checkpoint, limit: int) -> list[Checkpoint]:
+def add_bounded(checkpoints: list[Checkpoint], new: Checkpoint, limit: int) -> list[Checkpoint]:
     """The checkpoints with one more, and at most `limit` unnamed ones."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", limit)
-        return add_checkpoint(kept, new)
+        return add_checkpoint(checkpoints, new)
 
 
 def test_checkpoints_of_one_turn_are_thinned_oldest_first() -> None:
     """Past the limit the oldest of those that lie no turn apart go; named ones stay."""
-    kept: list[Checkpoint] = []
+    checkpoints: list[Checkpoint] = []
     for index in range(6):
-        new = made(f"m{index}", name="kept" if index == 1 else None)
-        kept = added(kept, new, 3)
+        new = new_checkpoint(f"m{index}", name="kept" if index == 1 else None)
+        checkpoints = add_bounded(checkpoints, new, 3)
 
-    assert ["m1", "m3", "m4", "m5"] == [each["message_id"] for each in kept]
+    assert ["m1", "m3", "m4", "m5"] == [item["message_id"] for item in checkpoints]
 
 
 TURNS = st.lists(
@@ -139,11 +141,12 @@ TURNS = st.lists(
 
 def along(steps: list[tuple[int, str | None]]) -> list[Checkpoint]:
     """Checkpoints of a thread, oldest first."""
-    turn, found = 1, []
+    turn = 1
+    checkpoints = []
     for index, (step, name) in enumerate(steps):
         turn += step
-        found.append(made(f"m{index}", turn=turn, name=name and f"{name} {index}"))
-    return found
+        checkpoints.append(new_checkpoint(f"m{index}", turn=turn, name=name and f"{name} {index}"))
+    return checkpoints
 
 
 @given(steps=TURNS, branch=st.integers(0, 60), limit=st.integers(1, 9))
@@ -152,17 +155,18 @@ def test_thinning_gives_the_same_whenever_it_runs(
 ) -> None:
     """At once, in two parts or after each checkpoint: the same ones stay, and none returns."""
     marks = along(steps)
-    whole = thin(marks, limit=limit)
+    thin_marks = thin(marks, limit=limit)
     grown: list[Checkpoint] = []
-    gone: set[str] = set()
-    for each in marks:
-        before, grown = grown, added(grown, each, limit)
-        gone |= {c["id"] for c in before} - {c["id"] for c in grown}
-        assert not gone & {c["id"] for c in grown}
+    removed_ids: set[str] = set()
+    for mark in marks:
+        before = grown
+        grown = add_bounded(grown, mark, limit)
+        removed_ids |= {c["id"] for c in before} - {c["id"] for c in grown}
+        assert not removed_ids & {c["id"] for c in grown}
 
-    assert whole == grown
-    assert whole == thin([*thin(marks[:branch], limit=limit), *marks[branch:]], limit=limit)
-    assert whole == thin(whole, limit=limit)
+    assert thin_marks == grown
+    assert thin_marks == thin([*thin(marks[:branch], limit=limit), *marks[branch:]], limit=limit)
+    assert thin_marks == thin(thin_marks, limit=limit)
 
 
 @given(steps=TURNS, limit=st.integers(1, 9))
@@ -171,21 +175,22 @@ def test_what_has_a_name_and_what_is_recent_stays(
 ) -> None:
     """No named checkpoint goes, none of the newest half, and none at all before it must."""
     marks = along(steps)
-    kept = thin(marks, limit=limit)
-    unnamed = [each for each in marks if each["name"] is None]
+    thin_marks = thin(marks, limit=limit)
+    unnamed_marks = [mark for mark in marks if mark["name"] is None]
 
-    assert [each for each in marks if each["name"]] == [each for each in kept if each["name"]]
+    assert [mark for mark in marks if mark["name"]] == [item for item in thin_marks if item["name"]]
     assert (
-        unnamed[-((limit + 1) // 2) :] == [c for c in kept if not c["name"]][-((limit + 1) // 2) :]
+        unnamed_marks[-((limit + 1) // 2) :]
+        == [c for c in thin_marks if not c["name"]][-((limit + 1) // 2) :]
     )
-    assert min(limit, len(unnamed)) == sum(each["name"] is None for each in kept)
-    assert kept == [each for each in marks if each in kept]
+    assert min(limit, len(unnamed_marks)) == sum(item["name"] is None for item in thin_marks)
+    assert thin_marks == [mark for mark in marks if mark in thin_marks]
 
 
 def test_older_checkpoints_lie_ever_farther_apart() -> None:
     """After a thousand turns half of them are the newest, the others reach back hundreds of turns."""
-    kept = thin([made(f"m{turn}", turn=turn) for turn in range(1, 1001)], limit=32)
-    ages = [1000 - each["turn"] for each in kept]
+    thin_marks = thin([new_checkpoint(f"m{turn}", turn=turn) for turn in range(1, 1001)], limit=32)
+    ages = [1000 - item["turn"] for item in thin_marks]
     gaps = [older - newer for older, newer in pairwise(ages)]
 
     assert list(range(15, -1, -1)) == ages[16:]
@@ -210,25 +215,29 @@ def test_a_second_checkpoint_at_a_message_joins_the_first(
 ) -> None:
     """One message has one checkpoint, in its old place, with what either had."""
     name, score = first
-    before = [made("m0", name="other"), made("m1", name=name, score=score), made("m2")]
-    after = add_checkpoint(before, made("m1", name=second[0], score=second[1]))
+    before = [
+        new_checkpoint("m0", name="other"),
+        new_checkpoint("m1", name=name, score=score),
+        new_checkpoint("m2"),
+    ]
+    after = add_checkpoint(before, new_checkpoint("m1", name=second[0], score=second[1]))
 
-    assert [before[0], made("m1", name=both[0], score=both[1]), before[2]] == after
+    assert [before[0], new_checkpoint("m1", name=both[0], score=both[1]), before[2]] == after
 
 
 def test_a_name_has_one_checkpoint() -> None:
     """A name that another message has is refused."""
     with pytest.raises(CheckpointExistsError, match="named 'a' exists already"):
-        add_checkpoint([made("m0", name="a")], made("m1", name="a"))
+        add_checkpoint([new_checkpoint("m0", name="a")], new_checkpoint("m1", name="a"))
 
 
 def test_named_checkpoints_have_a_limit() -> None:
     """One name more than the limit is refused, an unnamed checkpoint is not."""
-    full = [made(f"m{index}", name=f"n{index}") for index in range(NAMED_LIMIT)]
+    full = [new_checkpoint(f"m{index}", name=f"n{index}") for index in range(NAMED_LIMIT)]
 
     with pytest.raises(ConflictError, match="has 200 named"):
-        add_checkpoint(full, made("new", name="one more"))
-    assert [*full, made("new")] == add_checkpoint(full, made("new"))
+        add_checkpoint(full, new_checkpoint("new", name="one more"))
+    assert [*full, new_checkpoint("new")] == add_checkpoint(full, new_checkpoint("new"))
 
 
 @given(
@@ -237,25 +246,28 @@ def test_named_checkpoints_have_a_limit() -> None:
 )
 def test_lists_stay_bounded(names: list[tuple[int, str | None]], limit: int) -> None:
     """Never more unnamed ones than the limit, never a message or a name twice, the newest kept."""
-    kept: list[Checkpoint] = []
-    for place, name in names:
-        new = made(f"m{place}", name=name)
+    checkpoints: list[Checkpoint] = []
+    for position, name in names:
+        new = new_checkpoint(f"m{position}", name=name)
         try:
-            kept = added(kept, new, limit)
+            checkpoints = add_bounded(checkpoints, new, limit)
         except CheckpointExistsError:
             continue
-        assert [new["id"]] == [each["id"] for each in kept if each["message_id"] == f"m{place}"]
-        places, called = [c["message_id"] for c in kept], [c["name"] for c in kept if c["name"]]
-        assert len(set(places)) == len(places)
-        assert len(set(called)) == len(called)
-        assert len(kept) - len(called) <= limit
+        assert [new["id"]] == [
+            item["id"] for item in checkpoints if item["message_id"] == f"m{position}"
+        ]
+        message_ids = [c["message_id"] for c in checkpoints]
+        kept_names = [c["name"] for c in checkpoints if c["name"]]
+        assert len(set(message_ids)) == len(message_ids)
+        assert len(set(kept_names)) == len(kept_names)
+        assert len(checkpoints) - len(kept_names) <= limit
 
 
 CHECKPOINTS = [
-    stored("cp-aa11", "lunch"),
-    stored("cp-aa22"),
-    stored("cp-bb33", "cp-aa22"),
-    stored("cp-bb"),
+    checkpoint_with_id("cp-aa11", "lunch"),
+    checkpoint_with_id("cp-aa22"),
+    checkpoint_with_id("cp-bb33", "cp-aa22"),
+    checkpoint_with_id("cp-bb"),
 ]
 
 
@@ -278,13 +290,14 @@ def test_a_checkpoint_is_found(reference: str, index: int) -> None:
 @given(st.text("がくしゅうガé한a", min_size=1, max_size=9), st.sampled_from(["NFC", "NFD"]))
 def test_a_name_is_the_same_in_parts(name: str, form: Any) -> None:
     """A keyboard may type a letter and its mark apart; stored names may have either form."""
-    typed, other = normalize(form, name), normalize("NFD" if form == "NFC" else "NFC", name)
-    stored = made("m1", name=other)
+    typed_name = normalize(form, name)
+    other_form = normalize("NFD" if form == "NFC" else "NFC", name)
+    checkpoint = new_checkpoint("m1", name=other_form)
 
-    assert stored == find_checkpoint([stored], typed)
-    assert check_name(typed) == check_name(other)
+    assert checkpoint == find_checkpoint([checkpoint], typed_name)
+    assert check_name(typed_name) == check_name(other_form)
     with pytest.raises(CheckpointExistsError):
-        add_checkpoint([stored], made("m2", name=typed))
+        add_checkpoint([checkpoint], new_checkpoint("m2", name=typed_name))
 
 
 @pytest.mark.parametrize(
@@ -331,32 +344,32 @@ def test_a_reference_to_none_or_many_is_refused(
     checkpoints: list[Checkpoint], reference: str, error: type[Exception], message: str
 ) -> None:
     """The message lists the choices."""
-    with pytest.raises(error) as raised:
+    with pytest.raises(error) as raises:
         find_checkpoint(checkpoints, reference)
 
-    assert message == str(raised.value)
+    assert message == str(raises.value)
 
 
 def test_the_newest_checkpoints_are_listed() -> None:
     """A long list is cut to the ten newest."""
-    many = [stored(f"cp-{index:02}") for index in range(12)]
+    checkpoints = [checkpoint_with_id(f"cp-{index:02}") for index in range(12)]
 
-    with pytest.raises(UnknownCheckpointError) as raised:
-        find_checkpoint(many, "none")
+    with pytest.raises(UnknownCheckpointError) as raises:
+        find_checkpoint(checkpoints, "none")
 
-    assert ", ".join(f"cp-{index:02}" for index in range(2, 12)) in str(raised.value)
-    assert "cp-01" not in str(raised.value)
+    assert ", ".join(f"cp-{index:02}" for index in range(2, 12)) in str(raises.value)
+    assert "cp-01" not in str(raises.value)
 
 
 def test_age_is_the_place_on_the_record() -> None:
     """Checkpoints up to a place, the newest first; those off the transcript are left out."""
     positions: dict[str | None, int] = {"m0": 0, "m1": 1, "m2": 2}
-    places = ["m1", "m0", "gone", "m2", None]
-    checkpoints = [stored(f"cp-{each}", message_id=each) for each in places]
+    message_ids = ["m1", "m0", "gone", "m2", None]
+    checkpoints = [checkpoint_with_id(f"cp-{item}", message_id=item) for item in message_ids]
 
-    def found(before: int) -> list[str | None]:
-        return [each["message_id"] for each in by_age(checkpoints, positions, through=before)]
+    def ids_by_age(before: int) -> list[str | None]:
+        return [item["message_id"] for item in by_age(checkpoints, positions, through=before)]
 
     assert [[], ["m0"], ["m1", "m0"], ["m2", "m1", "m0"], ["m2", "m1", "m0"]] == [
-        found(before) for before in (-1, 0, 1, 2, 9)
+        ids_by_age(before) for before in (-1, 0, 1, 2, 9)
     ]

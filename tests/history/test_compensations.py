@@ -77,13 +77,13 @@ def seat_of(seat: str, seats: int = 1) -> str:
 
 def of(undo: Any) -> Reversal:
     """The reversal that a function gives."""
-    found = reversal_of(reversible(undo=undo)(lambda seat, seats=1: f"{seat} {seats}"))
-    assert found is not None
-    return found
+    reversal = reversal_of(reversible(undo=undo)(lambda seat, seats=1: f"{seat} {seats}"))
+    assert reversal is not None
+    return reversal
 
 
 @pytest.mark.parametrize(
-    ("undo", "seen"),
+    ("undo", "arguments"),
     [
         pytest.param(both, ({"seat": "4A"}, "booked"), id="whole"),
         pytest.param(by_name, ("4A", 9), id="by name"),
@@ -91,16 +91,16 @@ def of(undo: Any) -> Reversal:
         pytest.param(anything, {"seat": "4A"}, id="any name"),
     ],
 )
-async def test_an_undo_is_given_what_it_asks_for(undo: Any, seen: Any) -> None:
+async def test_an_undo_is_given_what_it_asks_for(undo: Any, arguments: Any) -> None:
     """By its parameters' names, blocking and on an event loop, one call each."""
     of(undo).undo_sync({"seat": "4A"}, "booked")
     await of(undo).undo_async({"seat": "4A"}, "booked")
 
-    assert [seen, seen] == SEEN
+    assert [arguments, arguments] == SEEN
 
 
 @pytest.mark.parametrize(
-    "made",
+    "example",
     [
         pytest.param(reversible(undo=by_name)(seat_of), id="function"),
         pytest.param(tool(reversible(undo=by_name)(seat_of)), id="tool of a function"),
@@ -110,12 +110,12 @@ async def test_an_undo_is_given_what_it_asks_for(undo: Any, seen: Any) -> None:
         ),
     ],
 )
-def test_a_reversal_is_found(made: Any) -> None:
+def test_a_reversal_is_found(example: Any) -> None:
     """On a function, on a tool that was made of one, and on a tool and its copies."""
-    found = reversal_of(made)
+    reversal = reversal_of(example)
 
-    assert found is not None
-    assert by_name is found.undo
+    assert reversal is not None
+    assert by_name is reversal.undo
 
 
 def test_a_tool_of_ones_own_can_be_taken_back() -> None:
@@ -128,11 +128,11 @@ def test_a_tool_of_ones_own_can_be_taken_back() -> None:
         def _run(self, seat: str) -> str:
             return seat
 
-    made = reversible(undo=lambda seat: None)(Booking())
+    own_tool = reversible(undo=lambda seat: None)(Booking())
 
-    assert reversal_of(made) is not None
+    assert reversal_of(own_tool) is not None
     assert reversal_of(Booking()) is None
-    assert "4A" == made.invoke({"seat": "4A"})
+    assert "4A" == own_tool.invoke({"seat": "4A"})
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_an_undo_that_lacks_an_argument_of_the_call_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("describe", "words"),
+    ("describe", "text"),
     [
         pytest.param(None, "book(seat='4A')", id="none"),
         pytest.param("the booking of {seat}", "the booking of 4A", id="text"),
@@ -179,11 +179,11 @@ def test_an_undo_that_lacks_an_argument_of_the_call_says_so() -> None:
         pytest.param(lambda args: 1 / 0, "book(seat='4A')", id="a function that fails"),
     ],
 )
-def test_a_call_is_described(describe: Any, words: str) -> None:
+def test_a_call_is_described(describe: Any, text: str) -> None:
     """In the developer's words, and where these fail by its name and arguments."""
     reversal = Reversal(undo=by_name, confirm=False, idempotent=False, describe=describe)
 
-    assert words == reversal.describe_call("book", {"seat": "4A"}, "done")
+    assert text == reversal.describe_call("book", {"seat": "4A"}, "done")
 
 
 @reversible(undo=both, confirm=True, describe="booking {seat}")
@@ -206,9 +206,9 @@ def sent(to: str) -> str:
 SERVICES = make_services(lambda _: "x", tools=[booked, looked, sent])
 
 
-def calling(name: str, *calls: tuple[str, str]) -> AIMessage:
+def calling(name: str, *example: tuple[str, str]) -> AIMessage:
     """A message that calls tools, each with an id."""
-    made = [{"name": tool_name, "args": {"seat": i}, "id": i} for tool_name, i in calls]
+    made = [{"name": tool_name, "args": {"seat": i}, "id": i} for tool_name, i in example]
     return AIMessage("", id=name, tool_calls=made)
 
 
@@ -236,7 +236,7 @@ LABEL = Label(kind="person", reason="r", created_at="")
 def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
     """Each with its result, or with what prevents it; calls without consequences are left out."""
     change = replace_tail(LiveBranch(messages=tuple(RECORD)), "q", label=LABEL)
-    found = compensations_of(change, SERVICES)
+    compensations = compensations_of(change, SERVICES)
 
     assert [
         ("8", "broken", FAILED_CALL),
@@ -246,11 +246,14 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
         ("4", "gave 4", NO_UNDO),
         ("2", "gave 2", ""),
         ("1", "gave 1", ""),
-    ] == [(each.tool_call_id, each.result, each.obstacle_code) for each in found]
+    ] == [
+        (compensation.tool_call_id, compensation.result, compensation.obstacle_code)
+        for compensation in compensations
+    ]
     assert ("booking 1", True, "a") == (
-        found[-1].description,
-        found[-1].confirm,
-        found[-1].message_id,
+        compensations[-1].description,
+        compensations[-1].confirm,
+        compensations[-1].message_id,
     )
     assert not keeps_effects(RECORD, SERVICES)
     assert keeps_effects(RECORD[4:8], SERVICES)
@@ -258,17 +261,17 @@ def test_the_calls_that_a_change_takes_are_due_newest_first() -> None:
 
 def test_two_calls_with_one_id_are_two() -> None:
     """Some servers number their calls from the start in every reply."""
-    again = [
+    messages = [
         calling("a", ("booked", "1")),
         gave("1"),
         calling("b", ("booked", "1")),
         ToolMessage("other", tool_call_id="1", id="y"),
     ]
-    live = LiveBranch(messages=tuple(again))
-    found = compensations_of(replace_tail(live, None, label=LABEL), SERVICES)
+    live = LiveBranch(messages=tuple(messages))
+    compensations = compensations_of(replace_tail(live, None, label=LABEL), SERVICES)
 
-    assert ["other", "gave 1"] == [each.result for each in found]
-    assert 2 == len({each.key for each in found})
+    assert ["other", "gave 1"] == [compensation.result for compensation in compensations]
+    assert 2 == len({compensation.key for compensation in compensations})
 
 
 def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
@@ -276,7 +279,9 @@ def test_what_a_copied_message_did_is_not_the_copys_to_take_back() -> None:
     copy = annotate(calling("a", ("booked", "1")), picked={"from": "other", "id": "a"})
     change = replace_tail(LiveBranch(messages=(copy, gave("1"))), None, label=LABEL)
 
-    assert ["copied"] == [each.obstacle_code for each in compensations_of(change, SERVICES)]
+    assert ["copied"] == [
+        compensation.obstacle_code for compensation in compensations_of(change, SERVICES)
+    ]
 
 
 async def test_a_forked_threads_calls_are_the_originals() -> None:
@@ -297,8 +302,8 @@ async def test_a_forked_threads_calls_are_the_originals() -> None:
     drive(schedule_compensations(State(), scope, Update()))
     report = drive(run_compensations(State(), scope))
 
-    assert ["skipped"] * 7 == [each.result for each in report.outcomes]
-    assert ["it was made in thread 't'"] * 2 == [each.reason for each in report.outcomes[-2:]]
+    assert ["skipped"] * 7 == [outcome.result for outcome in report.outcomes]
+    assert ["it was made in thread 't'"] * 2 == [outcome.reason for outcome in report.outcomes[-2:]]
 
 
 def test_what_stays_is_not_due() -> None:
@@ -347,11 +352,11 @@ async def test_the_store_keeps_one_entry_for_each_call() -> None:
     drive(iter_of(put_entries(store, "t", [first, second])))
     await adrive(iter_of(put_entries(store, "t", [first.to("failed", "x" * 900)])))
 
-    known = drive(find_entries(store, "t", ["1", "2", "3"]))
+    entries = drive(find_entries(store, "t", ["1", "2", "3"]))
 
-    assert {"1": "failed", "2": "pending"} == {key: each.status for key, each in known.items()}
-    assert 500 == len(known["1"].error)
-    assert known == await adrive(find_entries(store, "t", ["1", "2"]))
+    assert {"1": "failed", "2": "pending"} == {key: item.status for key, item in entries.items()}
+    assert 500 == len(entries["1"].error)
+    assert entries == await adrive(find_entries(store, "t", ["1", "2"]))
     assert 2 == len(drive(list_entries(store, "t")))
     assert [] == drive(list_entries(store, "other"))
     assert {} == drive(find_entries(store, "t", []))

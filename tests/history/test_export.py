@@ -56,7 +56,7 @@ def live() -> dict[str, Any]:
     }
 
 
-def kept(**changes: Any) -> dict[str, Any]:
+def snapshot_values(**changes: Any) -> dict[str, Any]:
     """A snapshot of all of it as plain JSON, with other fields in `data` where given."""
     value = to_dict(take_snapshot(live(), FIELDS, now=NOW, app_data={"mine": [1]}))
     return {**value, "data": {**value["data"], **changes}}
@@ -64,13 +64,13 @@ def kept(**changes: Any) -> dict[str, Any]:
 
 def test_a_snapshot_comes_back_whole() -> None:
     """Through JSON and back every field is unchanged, bytes too."""
-    text = json.dumps(kept())
+    text = json.dumps(snapshot_values())
 
-    found = from_dict(json.loads(text))
+    snapshot = from_dict(json.loads(text))
 
-    assert live() == dict(found.data)
-    assert (NOW, {"mine": [1]}) == (found.created_at, found.app_data)
-    assert text == json.dumps(to_dict(found))
+    assert live() == dict(snapshot.data)
+    assert (NOW, {"mine": [1]}) == (snapshot.created_at, snapshot.app_data)
+    assert text == json.dumps(to_dict(snapshot))
 
 
 def test_a_conversations_state_can_be_taken() -> None:
@@ -85,14 +85,14 @@ def test_a_conversations_state_can_be_taken() -> None:
     conversation.checkpoint("here")
     state = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).values
 
-    found = from_dict(json.loads(json.dumps(to_dict(take_snapshot(state, FIELDS, now=NOW)))))
+    snapshot = from_dict(json.loads(json.dumps(to_dict(take_snapshot(state, FIELDS, now=NOW)))))
 
-    assert conversation.messages() == found.data["messages"]
+    assert conversation.messages() == snapshot.data["messages"]
     assert list(conversation.checkpoints()) == [
-        ListedCheckpoint.of(each) for each in found.data["checkpoints"]
+        ListedCheckpoint.of(checkpoint) for checkpoint in snapshot.data["checkpoints"]
     ]
     conversation.close()
-    assert {"messages", "checkpoints", "segments", "topics", "current_topic"} <= set(found.data)
+    assert {"messages", "checkpoints", "segments", "topics", "current_topic"} <= set(snapshot.data)
 
 
 def test_copies_are_apart() -> None:
@@ -101,9 +101,9 @@ def test_copies_are_apart() -> None:
     snapshot = take_snapshot(source, FIELDS, now=NOW)
     source["messages"][0].content = "changed"
     source["labels"]["k"] = "changed"
-    loaded = load_snapshot(live(), snapshot)
-    loaded["topics"][0]["label"] = "changed"
-    loaded["messages"].clear()
+    restored_state = load_snapshot(live(), snapshot)
+    restored_state["topics"][0]["label"] = "changed"
+    restored_state["messages"].clear()
 
     assert live() == dict(snapshot.data)
 
@@ -118,7 +118,7 @@ def test_places_in_a_store_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "fields"),
+    ("chosen_fields", "fields"),
     [
         pytest.param({"preset": "record"}, ("messages",), id="preset"),
         pytest.param({"include": ["labels", "messages"]}, ("messages", "labels"), id="include"),
@@ -127,7 +127,7 @@ def test_places_in_a_store_are_left_out() -> None:
         ),
         pytest.param(
             {"preset": "session", "exclude": ["messages", "title"]},
-            tuple(each for each in PRESETS["session"] if each not in ("messages", "title")),
+            tuple(item for item in PRESETS["session"] if item not in ("messages", "title")),
             id="preset less some",
         ),
         pytest.param(
@@ -137,13 +137,13 @@ def test_places_in_a_store_are_left_out() -> None:
         ),
     ],
 )
-def test_fields_are_chosen(asked: Any, fields: tuple[str, ...]) -> None:
+def test_fields_are_chosen(chosen_fields: Any, fields: tuple[str, ...]) -> None:
     """A preset, then what is included, then what is left out, always in one order."""
-    assert fields == resolve_fields(**asked)
+    assert fields == resolve_fields(**chosen_fields)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("fields", "message"),
     [
         pytest.param({}, "No field is selected: give a preset", id="nothing"),
         pytest.param({"preset": "record", "exclude": ["messages"]}, "No field", id="nothing left"),
@@ -154,10 +154,10 @@ def test_fields_are_chosen(asked: Any, fields: tuple[str, ...]) -> None:
         pytest.param({"exclude": ["x"]}, "'x' is not a field", id="exclude"),
     ],
 )
-def test_a_choice_that_cannot_be_is_refused(asked: Any, said: str) -> None:
+def test_a_choice_that_cannot_be_is_refused(fields: Any, message: str) -> None:
     """The message names the choices."""
-    with pytest.raises(SnapshotError, match=said):
-        resolve_fields(**asked)
+    with pytest.raises(SnapshotError, match=message):
+        resolve_fields(**fields)
 
 
 def test_absent_fields_are_left_alone() -> None:
@@ -204,29 +204,35 @@ def test_a_checkpoint_at_the_beginning_stays() -> None:
 WRONG: dict[str, Any] = {
     "no object": [],
     "no data": {"schema_version": "1.0", "created_at": NOW},
-    "another version": {**kept(), "schema_version": "99.0"},
-    "no version": {**kept(), "schema_version": None},
-    "no moment": {**kept(), "created_at": "yesterday"},
-    "no text as moment": {**kept(), "created_at": 5},
-    "host data": {**kept(), "app_data": [1]},
-    "an unknown field": kept(mesages=[]),
-    "messages, no list": kept(messages="hello"),
-    "messages, an empty object": kept(messages={}),
-    "messages, an empty text": kept(messages=""),
-    "messages of no type": kept(messages=[{"data": {"content": "hello"}}]),
-    "messages, an unknown type": kept(messages=[{"type": "alien", "data": {"content": "x"}}]),
-    "messages, broken": kept(messages=[{"frozen": "AAAA"}]),
-    "checkpoints, a field missing": kept(checkpoints=[{"id": "cp-1"}]),
-    "checkpoints, a field more": kept(checkpoints=[{**CHECKPOINT, "more": 1}]),
-    "checkpoints, a wrong reason": kept(checkpoints=[{**CHECKPOINT, "reason": "magic"}]),
-    "checkpoints, a wrong score": kept(checkpoints=[{**CHECKPOINT, "score": "good"}]),
-    "checkpoints, a bool as turn": kept(checkpoints=[{**CHECKPOINT, "turn": True}]),
-    "checkpoints, a lost message": kept(checkpoints=[{**CHECKPOINT, "message_id": "gone"}]),
-    "segments, a lost message": kept(segments=[{"topic_id": "topic-1", "start": "gone"}]),
-    "topics, no objects": kept(topics=["maps"]),
-    "labels, no text": kept(labels={"k": 1}),
-    "settings, a list": kept(settings=[1]),
-    "title, no text": kept(title=None),
+    "another version": {**snapshot_values(), "schema_version": "99.0"},
+    "no version": {**snapshot_values(), "schema_version": None},
+    "no moment": {**snapshot_values(), "created_at": "yesterday"},
+    "no text as moment": {**snapshot_values(), "created_at": 5},
+    "host data": {**snapshot_values(), "app_data": [1]},
+    "an unknown field": snapshot_values(mesages=[]),
+    "messages, no list": snapshot_values(messages="hello"),
+    "messages, an empty object": snapshot_values(messages={}),
+    "messages, an empty text": snapshot_values(messages=""),
+    "messages of no type": snapshot_values(messages=[{"data": {"content": "hello"}}]),
+    "messages, an unknown type": snapshot_values(
+        messages=[{"type": "alien", "data": {"content": "x"}}]
+    ),
+    "messages, broken": snapshot_values(messages=[{"frozen": "AAAA"}]),
+    "checkpoints, a field missing": snapshot_values(checkpoints=[{"id": "cp-1"}]),
+    "checkpoints, a field more": snapshot_values(checkpoints=[{**CHECKPOINT, "more": 1}]),
+    "checkpoints, a wrong reason": snapshot_values(checkpoints=[{**CHECKPOINT, "reason": "magic"}]),
+    "checkpoints, a wrong score": snapshot_values(checkpoints=[{**CHECKPOINT, "score": "good"}]),
+    "checkpoints, a bool as turn": snapshot_values(checkpoints=[{**CHECKPOINT, "turn": True}]),
+    "checkpoints, a lost message": snapshot_values(
+        checkpoints=[{**CHECKPOINT, "message_id": "gone"}]
+    ),
+    "segments, a lost message": snapshot_values(
+        segments=[{"topic_id": "topic-1", "start": "gone"}]
+    ),
+    "topics, no objects": snapshot_values(topics=["maps"]),
+    "labels, no text": snapshot_values(labels={"k": 1}),
+    "settings, a list": snapshot_values(settings=[1]),
+    "title, no text": snapshot_values(title=None),
 }
 
 
@@ -250,7 +256,7 @@ def test_another_version_is_named() -> None:
     with pytest.raises(
         SnapshotError, match=r"schema_version='99\.0' is unknown, this version reads '1\.0': load"
     ):
-        from_dict({**kept(), "schema_version": "99.0"})
+        from_dict({**snapshot_values(), "schema_version": "99.0"})
 
 
 JUNK = st.recursive(
@@ -265,12 +271,12 @@ JUNK = st.recursive(
 @given(field=st.sampled_from(FIELDS), junk=JUNK)
 def test_no_junk_is_taken_or_breaks_the_reader(field: str, junk: Any) -> None:
     """Each field is read with its type, or refused."""
-    value = kept(**{field: junk})
+    value = snapshot_values(**{field: junk})
     try:
-        found = from_dict(value)
+        snapshot = from_dict(value)
     except SnapshotError:
         return
-    assert value == to_dict(found)
+    assert value == to_dict(snapshot)
 
 
 @pytest.mark.parametrize(

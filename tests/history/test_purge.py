@@ -46,37 +46,37 @@ NEIGHBOURS = {
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A new file."""
-    opened = open_database(tmp_path / "t.db")
-    yield opened
-    opened.close()
+    database = open_database(tmp_path / "t.db")
+    yield database
+    database.close()
 
 
-def fill_store(store: BaseStore, thread_id: str, words: str) -> int:
+def fill_store(store: BaseStore, thread_id: str, text: str) -> int:
     """Put something of every kind into a thread, and say how many items there are."""
-    drive(begin(store, thread_id, now=NOW, labels={"words": words}))
-    drive(revise(store, thread_id, now=NOW, title=words))
+    drive(begin(store, thread_id, now=NOW, labels={"words": text}))
+    drive(revise(store, thread_id, now=NOW, title=text))
     for number in range(3):
-        run = f"{words}-{number}"
-        drive(open_run(store, thread_id, run, now=NOW, labels={"words": words}))
-        store.put(branches_namespace(thread_id), f"branch-{number}", {"reason": words})
+        run = f"{text}-{number}"
+        drive(open_run(store, thread_id, run, now=NOW, labels={"words": text}))
+        store.put(branches_namespace(thread_id), f"branch-{number}", {"reason": text})
     event_log = thread_namespace("event_log", thread_id)
-    store.put(event_log, "1", {"text": words})
-    store.put((*event_log, "run", "deeper"), "1", {"text": words})
+    store.put(event_log, "1", {"text": text})
+    store.put((*event_log, "run", "deeper"), "1", {"text": text})
     return 1 + 3 + 3 + 2
 
 
-def fill(database: Database, thread_id: str, words: str) -> Purged:
+def fill(database: Database, thread_id: str, text: str) -> Purged:
     """Put something of every kind into a thread of a file, and say how much there is."""
-    for place in ("", "process_message:1", "process_message:1|tools:2"):
-        config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": place}}
+    for checkpoint_ns in ("", "process_message:1", "process_message:1|tools:2"):
+        config: Any = {"configurable": {"thread_id": thread_id, "checkpoint_ns": checkpoint_ns}}
         for _ in range(2):
-            messages = [HumanMessage(words, id="q"), AIMessage(f"{words} " * 200, id="a")]
-            values = {"topic": words, "messages": messages}
+            messages = [HumanMessage(text, id="q"), AIMessage(f"{text} " * 200, id="a")]
+            values = {"topic": text, "messages": messages}
             checkpoint: Any = {**empty_checkpoint(), "channel_values": values}
-            metadata: Any = {"source": "loop", "step": 0, "parents": {}, "words": words}
-            stored = database.saver.put(config, checkpoint, metadata, {})
-            database.saver.put_writes(stored, [("topic", words), ("messages", messages)], words)
-    return Purged(checkpoints=6, writes=12, items=fill_store(database.store, thread_id, words))
+            metadata: Any = {"source": "loop", "step": 0, "parents": {}, "words": text}
+            saved_config = database.saver.put(config, checkpoint, metadata, {})
+            database.saver.put_writes(saved_config, [("topic", text), ("messages", messages)], text)
+    return Purged(checkpoints=6, writes=12, items=fill_store(database.store, thread_id, text))
 
 
 def dump(database: Database) -> list[str]:
@@ -91,15 +91,15 @@ def dump(database: Database) -> list[str]:
 def files(database: Database) -> dict[str, bytes]:
     """The bytes of a file and of its companions."""
     folder = Path(database.path).parent
-    return {each.name: each.read_bytes() for each in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def traces(database: Database, *words: str) -> list[tuple[str, str]]:
+def traces(database: Database, *text: str) -> list[tuple[str, str]]:
     """Where any of these words stand in the bytes."""
     return [
         (name, word)
         for name, data in files(database).items()
-        for word in words
+        for word in text
         if word.encode() in data
     ]
 
@@ -115,26 +115,28 @@ async def test_a_thread_goes_and_its_neighbours_stay(
     foreign = ("memories", *thread_namespace("branches", thread_id)[1:])
     database.store.put(foreign, "1", {"of": "another program"})
     before = dump(database)
-    there = fill(database, thread_id, WORDS)
+    amount = fill(database, thread_id, WORDS)
 
-    gone = await do(purge_thread(database, thread_id))
+    purged = await do(purge_thread(database, thread_id))
     after = dump(database)
-    again = await do(purge_thread(database, thread_id))
+    second_purge = await do(purge_thread(database, thread_id))
 
-    assert there == gone
-    assert Purged(checkpoints=0, writes=0, items=0) == again
+    assert amount == purged
+    assert Purged(checkpoints=0, writes=0, items=0) == second_purge
     assert before == after == dump(database)
-    assert set(NEIGHBOURS[thread_id]) == {each.thread_id for each in list_threads(database.store)}
+    assert set(NEIGHBOURS[thread_id]) == {
+        thread.thread_id for thread in list_threads(database.store)
+    }
 
 
 @pytest.mark.parametrize("thread_id", ["a-thread-of-its-own", "京都の話 1.0%"])
 async def test_no_byte_stays(thread_id: str, database: Database, do: Do) -> None:
     """Neither words nor names stand in the file or its journal, nor what was deleted before."""
-    for each in (database.saver, database.store):
-        each.conn.execute("PRAGMA secure_delete = OFF")
+    for item in (database.saver, database.store):
+        item.conn.execute("PRAGMA secure_delete = OFF")
     fill(database, "other", "words of another")
     fill(database, thread_id, WORDS)
-    quoted = quote(thread_id, safe="").replace(".", "%2E")
+    escaped_id = quote(thread_id, safe="").replace(".", "%2E")
     assert {("t.db-wal", WORDS), ("t.db-wal", thread_id)} <= set(traces(database, WORDS, thread_id))
     database.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for number in range(50):
@@ -144,7 +146,7 @@ async def test_no_byte_stays(thread_id: str, database: Database, do: Do) -> None
 
     await do(purge_thread(database, thread_id))
 
-    assert [] == traces(database, WORDS, WORDS[4:], thread_id, quoted)
+    assert [] == traces(database, WORDS, WORDS[4:], thread_id, escaped_id)
     assert b"" == files(database)["t.db-wal"]
     assert ("t.db", "words of another") in traces(database, "words of another")
 
@@ -154,9 +156,9 @@ async def test_an_unknown_thread_changes_nothing(database: Database, do: Do) -> 
     fill(database, "t", "words")
     before = dump(database)
 
-    gone = await do(purge_thread(database, "unknown"))
+    purged = await do(purge_thread(database, "unknown"))
 
-    assert Purged(checkpoints=0, writes=0, items=0) == gone
+    assert Purged(checkpoints=0, writes=0, items=0) == purged
     assert before == dump(database)
 
 
@@ -165,9 +167,9 @@ async def test_a_thread_can_begin_again(database: Database, do: Do) -> None:
     fill(database, "t", WORDS)
     await do(purge_thread(database, "t"))
 
-    begun = await do(begin(database.store, "t", now=NOW))
+    session = await do(begin(database.store, "t", now=NOW))
 
-    assert ("active", "", {}) == (begun.status, begun.title, begun.labels)
+    assert ("active", "", {}) == (session.status, session.title, session.labels)
     assert () == (await do(list_runs(database.store, thread_id="t"))).runs
     config: Any = {"configurable": {"thread_id": "t"}}
     assert database.saver.get_tuple(config) is None
@@ -175,19 +177,19 @@ async def test_a_thread_can_begin_again(database: Database, do: Do) -> None:
 
 async def test_a_damaged_item_goes_as_well(database: Database, do: Do) -> None:
     """What cannot be read can be purged."""
-    there = fill(database, "t", WORDS)
+    amount = fill(database, "t", WORDS)
     database.store.conn.execute("UPDATE store SET value = '{' || value")
 
-    assert there == await do(purge_thread(database, "t"))
+    assert amount == await do(purge_thread(database, "t"))
     assert [] == traces(database, WORDS)
 
 
 async def test_a_database_in_memory_is_purged(do: Do) -> None:
     """Its checkpoints and its store lie apart, and both lose the thread."""
     database = open_database(":memory:")
-    there = fill(database, "t", WORDS)
+    amount = fill(database, "t", WORDS)
 
-    assert there == await do(purge_thread(database, "t"))
+    assert amount == await do(purge_thread(database, "t"))
     assert Purged(checkpoints=0, writes=0, items=0) == await do(purge_thread(database, "t"))
     database.close()
 
@@ -232,14 +234,14 @@ class LooseStore(InMemoryStore):
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Search every kind and thread of unsay."""
-        return super().batch([_loosened(op) for op in ops])
+        return super().batch([_without_strictness(op) for op in ops])
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """The same."""
         return self.batch(ops)
 
 
-def _loosened(op: Op) -> Op:
+def _without_strictness(op: Op) -> Op:
     if isinstance(op, SearchOp):
         return op._replace(namespace_prefix=op.namespace_prefix[:1])
     return op._replace(match_conditions=None) if isinstance(op, ListNamespacesOp) else op
@@ -253,13 +255,13 @@ async def test_a_store_that_finds_too_much_is_checked(do: Do) -> None:
 
     runs = (await do(list_runs(store, thread_id="t"))).runs
     assert {"t"} == {run.thread_id for run in runs}
-    assert {"t", "t1"} == {each.thread_id for each in list_threads(store)}
+    assert {"t", "t1"} == {thread.thread_id for thread in list_threads(store)}
 
 
 def contents(store: BaseStore) -> list[tuple[Any, ...]]:
     """Everything in a store."""
-    items = [each for root in ("unsay", "memories") for each in store.search((root,), limit=1_000)]
-    return sorted((each.namespace, each.key, repr(each.value)) for each in items)
+    items = [item for root in ("unsay", "memories") for item in store.search((root,), limit=1_000)]
+    return sorted((item.namespace, item.key, repr(item.value)) for item in items)
 
 
 NAMES = st.text(st.sampled_from("aA.%_*?[]-~/ \\'\"京2E"), min_size=1, max_size=4)
@@ -274,8 +276,8 @@ def test_no_name_reaches_another_thread(names: list[str]) -> None:
             fill_store(database.store, name, "words")
         drive(purge_thread(database, names[0]))
 
-        left = {item.key for item in database.store.search(THREADS, limit=100)}
-        assert set(names[1:]) == left
-        assert 9 * len(left) == len(contents(database.store))
+        thread_ids = {item.key for item in database.store.search(THREADS, limit=100)}
+        assert set(names[1:]) == thread_ids
+        assert 9 * len(thread_ids) == len(contents(database.store))
     finally:
         database.close()

@@ -60,13 +60,13 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
     database.close()
 
 
-def keep(store: BaseStore, *kept: FailedRequest, thread: str = "t") -> None:
+def keep(store: BaseStore, *requests: FailedRequest, thread: str = "t") -> None:
     """Keep some requests."""
-    for each in kept:
-        drive(keep_request(store, thread, each))
+    for item in requests:
+        drive(keep_request(store, thread, item))
 
 
-def changed(**changes: Any) -> FailedRequest:
+def change_request(**changes: Any) -> FailedRequest:
     """The request with some fields of another one."""
     names = FailedRequest.__dataclass_fields__
     return FailedRequest(**{**{name: getattr(KEPT, name) for name in names}, **changes})
@@ -74,16 +74,16 @@ def changed(**changes: Any) -> FailedRequest:
 
 def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
     """Every field, kind of message and half surrogate pair is unchanged."""
-    kept = changed(messages=SAMPLES, payload={"a": [1, 2.5, None, {"b": "花\ud800"}]})
-    keep(store, kept)
+    requests = change_request(messages=SAMPLES, payload={"a": [1, 2.5, None, {"b": "花\ud800"}]})
+    keep(store, requests)
 
-    (found,) = drive(list_requests(store, "t"))
+    (request,) = drive(list_requests(store, "t"))
 
-    assert as_stored(SAMPLES) == as_stored(found.messages)
-    assert [type(each) for each in SAMPLES] == [type(each) for each in found.messages]
-    assert changed(messages=()) == FailedRequest(
+    assert as_stored(SAMPLES) == as_stored(request.messages)
+    assert [type(sample) for sample in SAMPLES] == [type(message) for message in request.messages]
+    assert change_request(messages=()) == FailedRequest(
         **{
-            name: getattr(found, name)
+            name: getattr(request, name)
             for name in FailedRequest.__dataclass_fields__
             if name not in ("messages", "payload")
         },
@@ -96,7 +96,7 @@ def test_a_kept_request_comes_back_whole(store: BaseStore) -> None:
 def test_any_messages_come_back(sent: list[BaseMessage]) -> None:
     """Every request is stored byte for byte."""
     store = InMemoryStore()
-    keep(store, changed(messages=sent))
+    keep(store, change_request(messages=sent))
     assert as_stored(sent) == as_stored(drive(list_requests(store, "t"))[0].messages)
 
 
@@ -108,43 +108,51 @@ async def test_they_are_kept_and_read_on_an_event_loop(store: BaseStore) -> None
 
 def test_requests_are_listed_oldest_first(store: BaseStore) -> None:
     """By time, then by attempt, for any keys."""
-    later = "2026-01-02T00:00:00.000+00:00"
-    keep(store, changed(turn_id="a", at=later, attempt=2), changed(turn_id="a", at=later))
-    keep(store, changed(turn_id="z"))
+    next_day = "2026-01-02T00:00:00.000+00:00"
+    keep(
+        store,
+        change_request(turn_id="a", at=next_day, attempt=2),
+        change_request(turn_id="a", at=next_day),
+    )
+    keep(store, change_request(turn_id="z"))
 
-    found = drive(list_requests(store, "t"))
+    requests = drive(list_requests(store, "t"))
 
-    assert [("z", 1), ("a", 1), ("a", 2)] == [(each.turn_id, each.attempt) for each in found]
+    assert [("z", 1), ("a", 1), ("a", 2)] == [
+        (request.turn_id, request.attempt) for request in requests
+    ]
 
 
 def test_the_same_attempt_replaces_its_own(store: BaseStore) -> None:
     """An attempt that failed twice is one line, the newer one."""
-    keep(store, changed(error="ConnectionError"), changed(answer="Ten."))
-    assert ["Ten."] == [each.answer for each in drive(list_requests(store, "t"))]
+    keep(store, change_request(error="ConnectionError"), change_request(answer="Ten."))
+    assert ["Ten."] == [request.answer for request in drive(list_requests(store, "t"))]
 
 
 def test_only_the_newest_are_kept(store: BaseStore) -> None:
     """A thread does not fill up with what failed long ago."""
     moments = [f"2026-11-21T10:{number:02}:00+00:00" for number in range(MOST_KEPT + 4)]
-    keep(store, *(changed(turn_id=f"q{n}", at=at) for n, at in enumerate(moments)))
-    assert moments[4:] == [each.at for each in drive(list_requests(store, "t"))]
+    keep(store, *(change_request(turn_id=f"q{n}", at=number) for n, number in enumerate(moments)))
+    assert moments[4:] == [request.at for request in drive(list_requests(store, "t"))]
 
 
 def test_a_request_of_a_slow_clock_is_kept(store: BaseStore) -> None:
     """The newest is kept, even if the clock was ahead when the others failed."""
     moments = [f"2026-11-21T10:{number:02}:00+00:00" for number in range(MOST_KEPT)]
-    keep(store, *(changed(turn_id=f"q{n}", at=at) for n, at in enumerate(moments)))
-    keep(store, changed(turn_id="new", at="2026-11-21T09:00:00+00:00"))
-    kept = drive(list_requests(store, "t"))
-    assert ["new", *(f"q{n}" for n in range(1, MOST_KEPT))] == [each.turn_id for each in kept]
+    keep(store, *(change_request(turn_id=f"q{n}", at=number) for n, number in enumerate(moments)))
+    keep(store, change_request(turn_id="new", at="2026-11-21T09:00:00+00:00"))
+    requests = drive(list_requests(store, "t"))
+    assert ["new", *(f"q{n}" for n in range(1, MOST_KEPT))] == [
+        request.turn_id for request in requests
+    ]
 
 
-@pytest.mark.parametrize("other", ["t2", "t.t", "t%", "T", "t/"])
-def test_threads_do_not_mix(store: BaseStore, other: str) -> None:
+@pytest.mark.parametrize("other_id", ["t2", "t.t", "t%", "T", "t/"])
+def test_threads_do_not_mix(store: BaseStore, other_id: str) -> None:
     """A thread whose id begins with, or looks like, another's sees its own requests alone."""
     keep(store, KEPT)
-    assert requests_namespace("t") != requests_namespace(other)
-    assert [] == drive(list_requests(store, other))
+    assert requests_namespace("t") != requests_namespace(other_id)
+    assert [] == drive(list_requests(store, other_id))
 
 
 def test_a_recorder_that_saw_nothing_has_the_context() -> None:
@@ -159,7 +167,7 @@ def test_a_witness_sees_the_newest_request_inside_a_chain() -> None:
     recorder = RequestRecorder()
     recorder.begin(SENT)
     chat = ScriptedChat(default="Nine.")
-    chain = RunnableLambda(lambda sent: [SystemMessage("Think."), *sent]) | chat
+    chain = RunnableLambda(lambda messages: [SystemMessage("Think."), *messages]) | chat
 
     chain.invoke(SENT[1:], {"callbacks": [recorder]})
     chain.invoke([HumanMessage("Warm?")], {"callbacks": [recorder]})
@@ -205,7 +213,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 
 
 @pytest.mark.parametrize(
-    ("model", "more"),
+    ("model", "options"),
     [
         pytest.param(openai(), {}, id="plain"),
         pytest.param(
@@ -224,10 +232,10 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
         pytest.param(openai().with_config(tags=["a"]), {}, id="configured"),
     ],
 )
-def test_the_body_of_an_openai_model(model: Any, more: dict[str, Any]) -> None:
+def test_the_body_of_an_openai_model(model: Any, options: dict[str, Any]) -> None:
     """It is what the client would post, without how it is streamed, and holds no secret."""
     body = payload_of(model, SENT, {})
-    assert {"model": "m", "messages": BODY, **more} == body
+    assert {"model": "m", "messages": BODY, **options} == body
     assert "SECRET" not in json.dumps(body)
 
 

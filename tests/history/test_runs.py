@@ -58,7 +58,7 @@ ALLOWED = {
 OVER = {"completed", "failed", "canceled"}
 
 
-def at(second: int) -> str:
+def moment(second: int) -> str:
     """A moment of the day that these tests take place on."""
     return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.000+00:00"
 
@@ -70,9 +70,9 @@ def run_in(status: RunStatus, **changes: Any) -> Run:
         thread_id="t",
         status=status,
         phase=PHASES[status][0],
-        started_at=at(0),
-        updated_at=at(0),
-        ended_at=at(0) if status in OVER else None,
+        started_at=moment(0),
+        updated_at=moment(0),
+        ended_at=moment(0) if status in OVER else None,
     )
     return replace(plain, **changes)
 
@@ -82,15 +82,15 @@ def test_a_status_follows_only_where_it_may(old: RunStatus, new: RunStatus) -> N
     """A step off the table is refused with both statuses; saying a status again changes nothing."""
     run = run_in(old)
     if old == new:
-        assert run == advance(run, now=at(1), status=new)
+        assert run == advance(run, now=moment(1), status=new)
     elif (old, new) in ALLOWED:
-        moved = advance(run, now=at(1), status=new)
-        assert (new, at(1)) == (moved.status, moved.updated_at)
-        assert (at(1) if new in OVER else None) == moved.ended_at
-        assert 1 + (old in {"failed", "canceled"}) == moved.attempt
+        next_run = advance(run, now=moment(1), status=new)
+        assert (new, moment(1)) == (next_run.status, next_run.updated_at)
+        assert (moment(1) if new in OVER else None) == next_run.ended_at
+        assert 1 + (old in {"failed", "canceled"}) == next_run.attempt
     else:
         with pytest.raises(RunConflictError, match=f"'{old}' and cannot become '{new}'"):
-            advance(run, now=at(1), status=new)
+            advance(run, now=moment(1), status=new)
 
 
 @pytest.mark.parametrize(("status", "phase"), sorted(product(STATUSES, get_args(RunPhase))))
@@ -98,10 +98,10 @@ def test_a_phase_fits_its_status(status: RunStatus, phase: RunPhase) -> None:
     """Another one is refused with those that would do."""
     run = run_in(status)
     if phase in PHASES[status]:
-        assert phase == advance(run, now=at(1), phase=phase).phase
+        assert phase == advance(run, now=moment(1), phase=phase).phase
     else:
         with pytest.raises(RunConflictError, match=f"'{status}' in the phase '{phase}'"):
-            advance(run, now=at(1), phase=phase)
+            advance(run, now=moment(1), phase=phase)
 
 
 STEPS = st.lists(
@@ -120,15 +120,16 @@ def test_no_steps_lead_to_a_run_that_contradicts_itself(
 ) -> None:
     """Each either takes a step of the table or is refused, and nothing goes unless all goes."""
     run = run_in(status)
-    for second, (verb, wanted, phase) in enumerate(steps, 1):
-        before, now = run, at(second)
+    for second, (verb, outcome, phase) in enumerate(steps, 1):
+        before = run
+        time = moment(second)
         try:
             if verb == "advance":
-                run = advance(run, now=now, status=wanted, phase=phase)
+                run = advance(run, now=time, status=outcome, phase=phase)
             elif verb == "suspend":
-                run = suspend(run, f"s{second % 3}", {"n": 1}, now=now)
+                run = suspend(run, f"s{second % 3}", {"n": 1}, now=time)
             else:
-                run = resume(run, now=now)
+                run = resume(run, now=time)
         except RunConflictError:
             assert before == run
         pair = (before.status, run.status)
@@ -146,72 +147,76 @@ def test_no_steps_lead_to_a_run_that_contradicts_itself(
 )
 def test_a_run_sets_out_again(status: RunStatus, expected: int) -> None:
     """Only a run that had begun and was interrupted counts as an attempt."""
-    again = resume(run_in(status, error="why" if status == "failed" else None), now=at(1))
+    reply = resume(run_in(status, error="why" if status == "failed" else None), now=moment(1))
 
-    assert ("running", "prompted", expected) == (again.status, again.phase, again.attempt)
-    assert (None, None, at(1)) == (again.error, again.ended_at, again.updated_at)
+    assert ("running", "prompted", expected) == (reply.status, reply.phase, reply.attempt)
+    assert (None, None, moment(1)) == (reply.error, reply.ended_at, reply.updated_at)
 
 
 def test_a_completed_run_stays_completed() -> None:
     """There is nothing to resume in it."""
     with pytest.raises(RunConflictError, match="start another run"):
-        resume(run_in("completed"), now=at(1))
+        resume(run_in("completed"), now=moment(1))
 
 
 def test_a_phase_goes_along_into_a_pause_and_back() -> None:
     """A waiting run keeps its position, and resumes there."""
-    working = advance(run_in("running"), now=at(1), phase="executing_tools")
-    paused = advance(working, now=at(2), status="paused")
-    again = advance(paused, now=at(3), status="running")
+    working = advance(run_in("running"), now=moment(1), phase="executing_tools")
+    paused_run = advance(working, now=moment(2), status="paused")
+    resumed_run = advance(paused_run, now=moment(3), status="running")
 
-    assert ["executing_tools"] * 3 == [each.phase for each in (working, paused, again)]
-    assert "completed" == advance(again, now=at(4), status="completed").phase
+    assert ["executing_tools"] * 3 == [item.phase for item in (working, paused_run, resumed_run)]
+    assert "completed" == advance(resumed_run, now=moment(4), status="completed").phase
 
 
 def test_an_error_says_why_a_run_ended() -> None:
     """Any text is kept on one line and short, until the run starts again."""
     failed = advance(
-        run_in("running"), now=at(1), status="failed", error="no\n\ud800 " + "x" * 9_999
+        run_in("running"), now=moment(1), status="failed", error="no\n\ud800 " + "x" * 9_999
     )
 
     assert failed.error is not None
     assert ERROR_CHARS == len(failed.error)
     assert failed.error.startswith("no ? x")
-    assert failed == advance(failed, now=at(2), status="failed", error="again")
-    assert advance(failed, now=at(3), status="running").error is None
+    assert failed == advance(failed, now=moment(2), status="failed", error="again")
+    assert advance(failed, now=moment(3), status="running").error is None
     with pytest.raises(InputError, match="needs status='failed' or 'canceled'"):
-        advance(run_in("running"), now=at(1), status="completed", error="why?")
+        advance(run_in("running"), now=moment(1), status="completed", error="why?")
 
 
 @pytest.mark.parametrize("word", [{"status": "done"}, {"phase": "thinking"}], ids=str)
 def test_an_unknown_word_is_refused(word: dict[str, Any]) -> None:
     """With those that there are."""
     with pytest.raises(InputError, match="use one of p"):
-        advance(run_in("running"), now=at(1), **word)
+        advance(run_in("running"), now=moment(1), **word)
 
 
 def test_a_suspension_is_said_once() -> None:
     """The same again changes nothing, and another is refused, until the run resumes."""
     body = {"question": "よい?", "choices": [1, {"a": None}]}
-    waiting = suspend(run_in("running"), "s1", body, now=at(1))
+    waiting = suspend(run_in("running"), "s1", body, now=moment(1))
 
-    assert Suspension(suspension_id="s1", body=body, at=at(1)) == waiting.suspension
+    assert Suspension(suspension_id="s1", body=body, at=moment(1)) == waiting.suspension
     assert "paused" == waiting.status
-    assert waiting == suspend(waiting, "s1", dict(reversed(body.items())), now=at(2))
-    for other in (("s2", body), ("s1", {**body, "more": 1}), ("s1", {**body, "choices": [True]})):
+    assert waiting == suspend(waiting, "s1", dict(reversed(body.items())), now=moment(2))
+    for different in (
+        ("s2", body),
+        ("s1", {**body, "more": 1}),
+        ("s1", {**body, "choices": [True]}),
+    ):
         with pytest.raises(RunConflictError, match="already waits for 's1'"):
-            suspend(waiting, *other, now=at(2))
-    again = advance(waiting, now=at(3), status="running")
-    assert again.suspension is None
-    assert "s2" == suspend(again, "s2", {}, now=at(4)).suspension.suspension_id  # type: ignore[union-attr]
-    assert advance(waiting, now=at(3), status="canceled").suspension is None
+            suspend(waiting, *different, now=moment(2))
+    resumed_run = advance(waiting, now=moment(3), status="running")
+    assert resumed_run.suspension is None
+    assert "s2" == suspend(resumed_run, "s2", {}, now=moment(4)).suspension.suspension_id  # type: ignore[union-attr]
+    assert advance(waiting, now=moment(3), status="canceled").suspension is None
 
 
 @pytest.mark.parametrize("status", ["pending", *sorted(OVER)])
 def test_only_a_run_at_work_can_be_suspended(status: RunStatus) -> None:
     """Any other is refused as it would be by `advance`."""
     with pytest.raises(RunConflictError, match="'paused'"):
-        suspend(run_in(status), "s1", {}, now=at(1))
+        suspend(run_in(status), "s1", {}, now=moment(1))
 
 
 @pytest.mark.parametrize(
@@ -222,7 +227,7 @@ def test_only_a_run_at_work_can_be_suspended(status: RunStatus) -> None:
 def test_a_suspension_is_json(body: Any) -> None:
     """What a store could not keep is refused before it is there."""
     with pytest.raises(InputError, match="give JSON"):
-        suspend(run_in("running"), "s1", body, now=at(1))
+        suspend(run_in("running"), "s1", body, now=moment(1))
 
 
 @pytest.mark.parametrize("thread_id", ["t", "a.b", "a%b", "日本 語", "'; DROP TABLE store; --"])
@@ -230,25 +235,25 @@ async def test_a_run_is_opened_once_and_kept_whole(
     thread_id: str, store: BaseStore, do: Do
 ) -> None:
     """For any ids, its newest state is read back."""
-    given = {"turn_id": "q1", "parent_run_id": "p", "labels": {"tenant": "甲"}}
-    opened = await do(open_run(store, thread_id, "r.1%", now=at(1), **given))
+    options = {"turn_id": "q1", "parent_run_id": "p", "labels": {"tenant": "甲"}}
+    run = await do(open_run(store, thread_id, "r.1%", now=moment(1), **options))
     body = {"half": "\ud800", "huge": 2**80, "nested": {"a": [1.5, None, True]}}
-    waits = partial(suspend, suspension_id="s", body=body, now=at(2))
+    waits = partial(suspend, suspension_id="s", body=body, now=moment(2))
     waiting = await do(change_run(store, thread_id, "r.1%", waits))
-    again = await do(open_run(store, thread_id, "r.1%", now=at(3), **given))
+    second_run = await do(open_run(store, thread_id, "r.1%", now=moment(3), **options))
 
-    assert ("running", "prompted", 1) == (opened.status, opened.phase, opened.attempt)
-    assert ("q1", "p", {"tenant": "甲"}) == (opened.turn_id, opened.parent_run_id, opened.labels)
-    assert body == again.suspension.body
-    assert waiting == again == await do(get_run(store, thread_id, "r.1%"))
+    assert ("running", "prompted", 1) == (run.status, run.phase, run.attempt)
+    assert ("q1", "p", {"tenant": "甲"}) == (run.turn_id, run.parent_run_id, run.labels)
+    assert body == second_run.suspension.body
+    assert waiting == second_run == await do(get_run(store, thread_id, "r.1%"))
     assert (waiting,) == (await do(list_runs(store, thread_id=thread_id))).runs
 
 
 @pytest.mark.parametrize("body", [None, "text", "\ud800", 2**80, [1, [True]], {}], ids=repr)
 async def test_any_json_can_be_waited_with(body: Any, store: BaseStore, do: Do) -> None:
     """Values that a store cannot keep unchanged come back and are recognized."""
-    await do(open_run(store, "t", "r", now=at(1)))
-    waits = partial(suspend, suspension_id="s", body=body, now=at(2))
+    await do(open_run(store, "t", "r", now=moment(1)))
+    waits = partial(suspend, suspension_id="s", body=body, now=moment(2))
     waiting = await do(change_run(store, "t", "r", waits))
 
     assert body == waiting.suspension.body
@@ -261,11 +266,11 @@ async def test_any_json_can_be_waited_with(body: Any, store: BaseStore, do: Do) 
 
 async def test_an_id_is_one_runs(store: BaseStore, do: Do) -> None:
     """Another turn's or parent's run needs a new id; another thread's does not."""
-    first = await do(open_run(store, "t", "r", now=at(1), turn_id="q1", status="pending"))
-    for other in ({"turn_id": "q2"}, {"turn_id": "q1", "parent_run_id": "p"}):
+    first = await do(open_run(store, "t", "r", now=moment(1), turn_id="q1", status="pending"))
+    for different in ({"turn_id": "q2"}, {"turn_id": "q1", "parent_run_id": "p"}):
         with pytest.raises(RunConflictError, match="a different id"):
-            await do(open_run(store, "t", "r", now=at(2), **other))
-    await do(open_run(store, "t2", "r", now=at(2), turn_id="q2"))
+            await do(open_run(store, "t", "r", now=moment(2), **different))
+    await do(open_run(store, "t2", "r", now=moment(2), turn_id="q2"))
 
     assert "pending" == first.status
     assert first == await do(get_run(store, "t", "r"))
@@ -287,26 +292,28 @@ async def test_an_opening_that_cannot_be_made_stores_nothing(
 ) -> None:
     """It is refused with what to write."""
     with pytest.raises(InputError):
-        await do(open_run(store, *ids, now=at(1), **options))
+        await do(open_run(store, *ids, now=moment(1), **options))
     assert () == (await do(list_runs(store))).runs
 
 
 async def test_no_run_starts_in_an_ended_session(store: BaseStore, do: Do) -> None:
     """Those that were there go on, and may end."""
-    await do(begin(store, "t", now=at(0)))
-    there = await do(open_run(store, "t", "r1", now=at(1)))
-    await do(end(store, "t", now=at(2)))
+    await do(begin(store, "t", now=moment(0)))
+    run = await do(open_run(store, "t", "r1", now=moment(1)))
+    await do(end(store, "t", now=moment(2)))
 
     with pytest.raises(SessionEndedError, match="'t' was ended"):
-        await do(open_run(store, "t", "r2", now=at(3)))
-    assert there == await do(open_run(store, "t", "r1", now=at(3)))
-    done = await do(change_run(store, "t", "r1", partial(advance, now=at(4), status="completed")))
-    assert (done,) == (await do(list_runs(store, thread_id="t"))).runs
+        await do(open_run(store, "t", "r2", now=moment(3)))
+    assert run == await do(open_run(store, "t", "r1", now=moment(3)))
+    ended_run = await do(
+        change_run(store, "t", "r1", partial(advance, now=moment(4), status="completed"))
+    )
+    assert (ended_run,) == (await do(list_runs(store, thread_id="t"))).runs
 
 
 async def test_an_unknown_run_says_how_to_list(store: BaseStore, do: Do) -> None:
     """Neither reading nor changing makes one up."""
-    await do(open_run(store, "t", "r", now=at(1)))
+    await do(open_run(store, "t", "r", now=moment(1)))
     for steps in (get_run(store, "t", "x"), change_run(store, "t2", "r", lambda run: run)):
         with pytest.raises(UnknownRunError, match=r"Thread '.*' has no run"):
             await do(steps)
@@ -314,7 +321,7 @@ async def test_an_unknown_run_says_how_to_list(store: BaseStore, do: Do) -> None
 
 
 VALUE = {"thread_id": "t", "status": "running", "phase": "prompted", "labels": {}}
-TIMES = {"started_at": at(1), "updated_at": at(1)}
+TIMES = {"started_at": moment(1), "updated_at": moment(1)}
 
 
 @pytest.mark.parametrize(
@@ -333,7 +340,7 @@ TIMES = {"started_at": at(1), "updated_at": at(1)}
         {**VALUE, **TIMES, "labels": []},
         {**VALUE, **TIMES, "attempt": "two"},
         {**VALUE, **TIMES, "suspension": "s"},
-        {**VALUE, **TIMES, "suspension": {"suspension_id": "s", "at": at(1), "body": "{"}},
+        {**VALUE, **TIMES, "suspension": {"suspension_id": "s", "at": moment(1), "body": "{"}},
     ],
     ids=str,
 )
@@ -341,13 +348,13 @@ async def test_what_is_no_run_is_passed_over(
     value: dict[str, Any], store: BaseStore, do: Do
 ) -> None:
     """Lists leave it out, and asked for by its id it is refused; nothing overwrites it."""
-    good = await do(open_run(store, "t", "good", now=at(1)))
+    good = await do(open_run(store, "t", "good", now=moment(1)))
     store.put(runs_namespace("t"), "bad", value)
     store.put((*runs_namespace("t"), "deeper"), "foreign", {**VALUE, **TIMES})
 
     assert (good,) == (await do(list_runs(store))).runs
     assert (good,) == (await do(list_runs(store, thread_id="t"))).runs
-    for steps in (get_run(store, "t", "bad"), open_run(store, "t", "bad", now=at(2))):
+    for steps in (get_run(store, "t", "bad"), open_run(store, "t", "bad", now=moment(2))):
         with pytest.raises(DatabaseCorruptError, match="'bad' of thread 't'"):
             await do(steps)
 
@@ -360,7 +367,7 @@ async def test_a_newer_unsays_run_is_read(store: BaseStore, do: Do) -> None:
 
 
 @pytest.fixture
-def filled(store: BaseStore) -> BaseStore:
+def store_of_runs(store: BaseStore) -> BaseStore:
     """Twelve runs in three threads, one second apart, in all statuses twice."""
     for number in range(12):
         status = STATUSES[number % 6]
@@ -370,18 +377,18 @@ def filled(store: BaseStore) -> BaseStore:
             thread_id=("t", "t.1", "T")[number % 3],
             parent_run_id="r00" if number in (5, 9) else None,
             labels={"half": "first" if number < 6 else "second", "all": "yes"},
-            started_at=at(number),
+            started_at=moment(number),
         )
-        drive(_put(store, run))
+        drive(_write_run(store, run))
     return store
 
 
-def _put(store: BaseStore, run: Run) -> Any:
+def _write_run(store: BaseStore, run: Run) -> Any:
     yield from put_run(store, run)
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({}, range(12)),
         ({"thread_id": "t"}, [0, 3, 6, 9]),
@@ -398,23 +405,23 @@ def _put(store: BaseStore, run: Run) -> Any:
         ({"labels": {"half": "second", "all": "no"}}, []),
         ({"parent_run_id": "r00"}, [5, 9]),
         ({"parent_run_id": "' OR 1=1 --"}, []),
-        ({"since": at(4), "until": at(6)}, [4, 5]),
-        ({"since": at(4), "until": "2026-01-01T09:00:08+09:00", "thread_id": "t"}, [6]),
+        ({"since": moment(4), "until": moment(6)}, [4, 5]),
+        ({"since": moment(4), "until": "2026-01-01T09:00:08+09:00", "thread_id": "t"}, [6]),
     ],
     ids=str,
 )
 async def test_runs_are_found(
-    asked: dict[str, Any], expected: Any, filled: BaseStore, do: Do
+    filters: dict[str, Any], expected: Any, store_of_runs: BaseStore, do: Do
 ) -> None:
     """By thread, status, phase, labels, parent and time, all at once, the oldest first."""
-    page = await do(list_runs(filled, **asked))
+    page = await do(list_runs(store_of_runs, **filters))
 
     assert [f"r{number:02}" for number in expected] == [run.run_id for run in page.runs]
     assert page.cursor is None
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "filters",
     [
         {"status": "done"},
         {"status": ["failed", "done"]},
@@ -429,63 +436,65 @@ async def test_runs_are_found(
     ids=str,
 )
 async def test_a_list_that_cannot_be_made_is_refused(
-    asked: dict[str, Any], store: BaseStore, do: Do
+    filters: dict[str, Any], store: BaseStore, do: Do
 ) -> None:
     """With what to write in its place."""
-    with pytest.raises(InputError, match=next(iter(asked)).removesuffix("s")):
-        await do(list_runs(store, **asked))
+    with pytest.raises(InputError, match=next(iter(filters)).removesuffix("s")):
+        await do(list_runs(store, **filters))
 
 
-@pytest.mark.parametrize("place", [{}, {"thread_id": "t"}], ids=["all threads", "one thread"])
+@pytest.mark.parametrize("filters", [{}, {"thread_id": "t"}], ids=["all threads", "one thread"])
 async def test_pages_fit_together_while_others_write(
-    place: dict[str, Any], filled: BaseStore, do: Do
+    filters: dict[str, Any], store_of_runs: BaseStore, do: Do
 ) -> None:
     """A run that starts or resumes between two pages shifts nothing, and comes last."""
-    seen: list[str] = []
+    listed_runs: list[str] = []
     cursor: str | None = None
     for limit in (1, 2, 1000):
-        page = await do(list_runs(filled, **place, limit=limit, cursor=cursor))
-        seen += [run.run_id for run in page.runs]
+        page = await do(list_runs(store_of_runs, **filters, limit=limit, cursor=cursor))
+        listed_runs += [run.run_id for run in page.runs]
         cursor = page.cursor
-        await do(open_run(filled, "t", f"new{limit}", now=at(100 + limit)))
-        await do(change_run(filled, "t", "r09", partial(resume, now=at(99))))
-        await do(change_run(filled, "t", "r09", partial(advance, now=at(99), status="failed")))
+        await do(open_run(store_of_runs, "t", f"new{limit}", now=moment(100 + limit)))
+        await do(change_run(store_of_runs, "t", "r09", partial(resume, now=moment(99))))
+        await do(
+            change_run(store_of_runs, "t", "r09", partial(advance, now=moment(99), status="failed"))
+        )
 
-    every = 3 if place else 1
-    assert [f"r{number:02}" for number in range(0, 12, every)] + ["new1", "new2"] == seen
+    every = 3 if filters else 1
+    assert [f"r{number:02}" for number in range(0, 12, every)] + ["new1", "new2"] == listed_runs
     assert cursor is None
 
 
-async def test_children_are_found_in_any_thread(filled: BaseStore, do: Do) -> None:
+async def test_children_are_found_in_any_thread(store_of_runs: BaseStore, do: Do) -> None:
     """All that a run started, or those of one thread."""
-    anywhere = await do(children(filled, "r00"))
-    here = await do(children(filled, "r00", thread_id="t"))
+    anywhere = await do(children(store_of_runs, "r00"))
+    current_children = await do(children(store_of_runs, "r00", thread_id="t"))
 
     assert ["r05", "r09"] == [run.run_id for run in anywhere]
-    assert ["r09"] == [run.run_id for run in here]
-    assert [] == await do(children(filled, "r05"))
+    assert ["r09"] == [run.run_id for run in current_children]
+    assert [] == await do(children(store_of_runs, "r05"))
 
 
 @given(
     times=st.lists(st.integers(0, 4), max_size=9),
-    later=st.lists(st.integers(0, 9), max_size=4),
+    new_runs=st.lists(st.integers(0, 9), max_size=4),
     limit=st.integers(1, 4),
 )
-def test_pages_joined_are_the_runs(times: list[int], later: list[int], limit: int) -> None:
+def test_pages_joined_are_the_runs(times: list[int], new_runs: list[int], limit: int) -> None:
     """With any runs opened meanwhile, nothing comes twice and nothing is skipped."""
     store = InMemoryStore()
     for number, time in enumerate(times):
-        drive(open_run(store, f"t{number % 2}", f"r{number}", now=at(time)))
-    seen: list[str] = []
+        drive(open_run(store, f"t{number % 2}", f"r{number}", now=moment(time)))
+    listed_runs: list[str] = []
     cursor: str | None = None
     while True:
         page = drive(list_runs(store, cursor=cursor, limit=limit))
-        seen += [run.run_id for run in page.runs]
+        listed_runs += [run.run_id for run in page.runs]
         cursor = page.cursor
         if cursor is None:
             break
-        for number, time in enumerate(later):
-            drive(open_run(store, "t0", f"later{number}", now=at(time)))
+        for number, time in enumerate(new_runs):
+            drive(open_run(store, "t0", f"later{number}", now=moment(time)))
 
-    assert len(set(seen)) == len(seen)
-    assert {f"r{number}" for number in range(len(times))} <= set(seen)
+    assert len(set(listed_runs)) == len(listed_runs)
+    assert {f"r{number}" for number in range(len(times))} <= set(listed_runs)

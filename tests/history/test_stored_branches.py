@@ -69,7 +69,7 @@ def branch(
     )
 
 
-def kept(value: StoredBranch) -> StoredBranch:
+def through_json(value: StoredBranch) -> StoredBranch:
     """The branch after a journey through the text of a JSON store."""
     return unpack(json.loads(json.dumps(pack(value), allow_nan=False)))
 
@@ -117,22 +117,22 @@ MESSAGES = {
 def test_a_branch_is_the_same_after_the_store(message: AnyMessage, tmp_path: Path) -> None:
     """Every possible transcript is read back unchanged, from text and from the file."""
     before = branch(message, drafts=(message,))
-    after = kept(before)
+    after = through_json(before)
     database = open_database(tmp_path / "t.db")
-    place = branches_namespace("t")
-    database.store.put(place, before["id"], pack(before), index=False)
-    found = database.store.get(place, before["id"])
+    namespace = branches_namespace("t")
+    database.store.put(namespace, before["id"], pack(before), index=False)
+    branch_ids = database.store.get(namespace, before["id"])
     database.close()
 
     assert before == after
-    assert [type(message)] == [type(each) for each in after["messages"]]
-    assert found is not None
-    assert before == unpack(found.value)
+    assert [type(message)] == [type(message) for message in after["messages"]]
+    assert branch_ids is not None
+    assert before == unpack(branch_ids.value)
     assert [message] == before["messages"]
 
 
 @given(
-    words=st.text(alphabet=st.characters(exclude_categories=["Cs"])),
+    text=st.text(alphabet=st.characters(exclude_categories=["Cs"])),
     arguments=st.dictionaries(
         st.text(alphabet=st.characters(exclude_categories=["Cs"])),
         st.one_of(
@@ -141,17 +141,17 @@ def test_a_branch_is_the_same_after_the_store(message: AnyMessage, tmp_path: Pat
     ),
     name=st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
 )
-def test_any_words_and_arguments_are_kept(words: str, arguments: dict[str, Any], name: str) -> None:
+def test_any_words_and_arguments_are_kept(text: str, arguments: dict[str, Any], name: str) -> None:
     """No text, number or id is changed on the way."""
     call = {"name": "f", "args": arguments, "id": name, "type": "tool_call"}
-    before = branch(HumanMessage(words, id=name), AIMessage(words, id=name, tool_calls=[call]))
+    before = branch(HumanMessage(text, id=name), AIMessage(text, id=name, tool_calls=[call]))
 
-    assert before == kept(before)
+    assert before == through_json(before)
 
 
 def test_half_a_character_does_not_stop_a_rollback() -> None:
     """A model's broken emoji is kept as a checkpoint would keep it: as a question mark."""
-    after = kept(branch(AIMessage("\ud83d!", id="a")))
+    after = through_json(branch(AIMessage("\ud83d!", id="a")))
 
     assert ["?!"] == [message.content for message in after["messages"]]
 
@@ -162,11 +162,11 @@ def test_an_empty_branch_is_kept() -> None:
         LiveBranch(messages=()), None, label=Label(kind="undo", reason="", created_at="")
     )
 
-    assert empty.branch == kept(empty.branch)
+    assert empty.branch == through_json(empty.branch)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "second_id"),
     [
         pytest.param("a.b", "a_b", id="a dot and a wildcard"),
         pytest.param("a.b", "a%2Eb", id="a dot and its escape"),
@@ -178,33 +178,33 @@ def test_an_empty_branch_is_kept() -> None:
         pytest.param("é", "e\u0301", id="two forms of a letter"),
     ],
 )
-def test_threads_are_kept_apart(one: str, other: str, tmp_path: Path) -> None:
+def test_threads_are_kept_apart(one: str, second_id: str, tmp_path: Path) -> None:
     """Threads with similar ids neither see nor overwrite one another's branches."""
     database = open_database(tmp_path / "t.db")
     for store in (database.store, InMemoryStore()):
-        for thread in (one, other):
+        for thread in (one, second_id):
             value = pack(branch(HumanMessage(thread, id="a")))
             store.put(branches_namespace(thread), "branch-1", value, index=False)
-        found = [store.get(branches_namespace(thread), "branch-1") for thread in (one, other)]
-        assert [one, other] == [
-            unpack(item.value)["messages"][0].content for item in found if item is not None
+        items = [store.get(branches_namespace(thread), "branch-1") for thread in (one, second_id)]
+        assert [one, second_id] == [
+            unpack(item.value)["messages"][0].content for item in items if item is not None
         ]
     database.close()
 
 
-@given(one=st.text(min_size=1), other=st.text(min_size=1))
-def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
+@given(one=st.text(min_size=1), second_id=st.text(min_size=1))
+def test_namespaces_tell_all_threads_apart(one: str, second_id: str) -> None:
     """Different ids have different places that any store accepts."""
     try:
-        places = [branches_namespace(each) for each in (one, other)]
+        namespaces = [branches_namespace(item) for item in (one, second_id)]
     except UnicodeEncodeError:
         return
     store = InMemoryStore()
-    for place in places:
-        store.put(place, "k", {})
+    for namespace in namespaces:
+        store.put(namespace, "k", {})
 
-    assert (one == other) == (places[0] == places[1])
-    assert {"."} & set("".join(places[0])) == set()
+    assert (one == second_id) == (namespaces[0] == namespaces[1])
+    assert {"."} & set("".join(namespaces[0])) == set()
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,10 @@ def test_namespaces_tell_all_threads_apart(one: str, other: str) -> None:
 )
 def test_a_reference_names_its_branch(*, inline: bool, body: set[str]) -> None:
     """The state names a branch with its size, and carries it only where no store does."""
-    whole = branch(
+    whole_branch = branch(
         HumanMessage("a", id="a"), drafts=(AIMessage("b", id="b"), AIMessage("c", id="c"))
     )
-    ref = reference(whole, inline=inline)
+    ref = reference(whole_branch, inline=inline)
 
     assert BranchRef(
         id="branch-1",
@@ -227,7 +227,7 @@ def test_a_reference_names_its_branch(*, inline: bool, body: set[str]) -> None:
         size=3,
     ) == {key: value for key, value in ref.items() if key != "body"}
     assert body == ref.keys() - BranchRef.__required_keys__
-    assert [whole] * len(body) == [ref[key] for key in body]  # type: ignore[literal-required]
+    assert [whole_branch] * len(body) == [ref[key] for key in body]  # type: ignore[literal-required]
 
 
 @pytest.mark.parametrize(
@@ -248,13 +248,13 @@ def test_references_are_bounded(*, inline: bool, limit: int) -> None:
 
 def test_a_branch_made_again_replaces_itself() -> None:
     """A node run twice leaves one reference, the newest."""
-    refs = [reference(branch(name=each), inline=False) for each in ("one", "two")]
+    refs = [reference(branch(name=item), inline=False) for item in ("one", "two")]
 
     assert [refs[1], refs[0]] == add_reference(refs, refs[0])
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "branch_ids"),
     [
         pytest.param("branch-ab1", "branch-ab1", id="an id"),
         pytest.param("branch-ab", "branch-ab", id="an id that begins another"),
@@ -265,15 +265,15 @@ def test_a_branch_made_again_replaces_itself() -> None:
     ],
 )
 def test_a_branch_is_found_by_the_beginning_of_its_id(
-    name: str, found: str | type[Exception]
+    name: str, branch_ids: str | type[Exception]
 ) -> None:
     """A beginning is enough if only one id has it; otherwise an error says why."""
-    known = [branch(name=each) for each in ("branch-ab", "branch-ab1", "branch-c2")]
-    if isinstance(found, str):
-        assert found == find_stored_branch(known, name)["id"]
+    branches = [branch(name=item) for item in ("branch-ab", "branch-ab1", "branch-c2")]
+    if isinstance(branch_ids, str):
+        assert branch_ids == find_stored_branch(branches, name)["id"]
     else:
-        with pytest.raises(found, match=name):
-            find_stored_branch(known, name)
+        with pytest.raises(branch_ids, match=name):
+            find_stored_branch(branches, name)
 
 
 def test_a_branch_without_its_messages_is_damaged() -> None:

@@ -32,7 +32,7 @@ OLD_LINE = {
 }
 
 
-def at(second: int) -> str:
+def moment(second: int) -> str:
     """A moment of the day that these tests take place on."""
     return f"2026-01-01T00:{second // 60:02}:{second % 60:02}.000+00:00"
 
@@ -40,40 +40,44 @@ def at(second: int) -> str:
 @pytest.mark.parametrize("thread_id", ["t", "a.b", "a%b", "日本 語", "'; DROP TABLE store; --"])
 async def test_a_session_has_one_life(thread_id: str, store: BaseStore, do: Do) -> None:
     """It begins once, comes back the same while active, ends once, and is read after that."""
-    begun = await do(begin(store, thread_id, now=at(1), labels={"tenant": "甲"}))
-    again = await do(begin(store, thread_id, now=at(2), labels={"tenant": "other"}))
-    ended = await do(end(store, thread_id, now=at(3)))
-    twice = await do(end(store, thread_id, now=at(4)))
-    found = await do(get_session(store, thread_id))
+    first_session = await do(begin(store, thread_id, now=moment(1), labels={"tenant": "甲"}))
+    second_session = await do(begin(store, thread_id, now=moment(2), labels={"tenant": "other"}))
+    session = await do(end(store, thread_id, now=moment(3)))
+    twice = await do(end(store, thread_id, now=moment(4)))
+    found_session = await do(get_session(store, thread_id))
 
-    assert begun == again
+    assert first_session == second_session
     assert (thread_id, "active", {"tenant": "甲"}, None) == (
-        begun.thread_id,
-        begun.status,
-        begun.labels,
-        begun.ended_at,
+        first_session.thread_id,
+        first_session.status,
+        first_session.labels,
+        first_session.ended_at,
     )
-    assert ended == twice == found
-    assert ("ended", at(3), at(1), {"tenant": "甲"}) == (
-        found.status,
-        found.ended_at,
-        found.created_at,
-        found.labels,
+    assert session == twice == found_session
+    assert ("ended", moment(3), moment(1), {"tenant": "甲"}) == (
+        found_session.status,
+        found_session.ended_at,
+        found_session.created_at,
+        found_session.labels,
     )
     with pytest.raises(SessionEndedError, match="begin another thread"):
-        await do(begin(store, thread_id, now=at(5)))
-    assert [found] == list_threads(store)
+        await do(begin(store, thread_id, now=moment(5)))
+    assert [found_session] == list_threads(store)
 
 
 async def test_an_old_entry_is_a_session(store: BaseStore, do: Do) -> None:
     """A thread that was listed before there were sessions is active, and can end."""
     store.put(THREADS, "t", OLD_LINE)
 
-    begun = await do(begin(store, "t", now=at(1)))
-    ended = await do(end(store, "t", now=at(2)))
+    begun_session = await do(begin(store, "t", now=moment(1)))
+    session = await do(end(store, "t", now=moment(2)))
 
-    assert ("active", "before there were sessions", 2) == (begun.status, begun.title, begun.turns)
-    assert ("ended", OLD_LINE["created_at"]) == (ended.status, ended.created_at)
+    assert ("active", "before there were sessions", 2) == (
+        begun_session.status,
+        begun_session.title,
+        begun_session.turns,
+    )
+    assert ("ended", OLD_LINE["created_at"]) == (session.status, session.created_at)
 
 
 async def test_a_damaged_entry_is_replaced(store: BaseStore, do: Do) -> None:
@@ -81,14 +85,14 @@ async def test_a_damaged_entry_is_replaced(store: BaseStore, do: Do) -> None:
     store.put(THREADS, "t", {**OLD_LINE, "labels": 5})
 
     assert await do(find_session(store, "t")) is None
-    assert at(1) == (await do(begin(store, "t", now=at(1)))).created_at
+    assert moment(1) == (await do(begin(store, "t", now=moment(1)))).created_at
 
 
 async def test_what_a_newer_unsay_wrote_stays(store: BaseStore, do: Do) -> None:
     """Fields that this one does not know outlive a change."""
     store.put(THREADS, "t", {**OLD_LINE, "mood": "fine"})
 
-    await do(revise(store, "t", now=at(1), turns=3))
+    await do(revise(store, "t", now=moment(1), turns=3))
 
     item = store.get(THREADS, "t")
     assert item is not None
@@ -97,46 +101,50 @@ async def test_what_a_newer_unsay_wrote_stays(store: BaseStore, do: Do) -> None:
 
 async def test_labels_are_set_and_taken_off(store: BaseStore, do: Do) -> None:
     """The others stay, also after the end, and the session does not count as spoken in."""
-    begun = await do(begin(store, "t", now=at(1), labels={"a": "1", "b": "2"}))
-    await do(label(store, "t", {"b": "3", "c": "4", "nothing": None}, now=at(1)))
-    await do(end(store, "t", now=at(2)))
-    labeled = await do(label(store, "t", {"a": None}, now=at(3)))
+    session = await do(begin(store, "t", now=moment(1), labels={"a": "1", "b": "2"}))
+    await do(label(store, "t", {"b": "3", "c": "4", "nothing": None}, now=moment(1)))
+    await do(end(store, "t", now=moment(2)))
+    session_with_labels = await do(label(store, "t", {"a": None}, now=moment(3)))
 
-    assert {"b": "3", "c": "4"} == labeled.labels
-    assert ("ended", at(2), at(2)) == (labeled.status, labeled.ended_at, labeled.updated_at)
-    assert labeled == await do(get_session(store, "t"))
-    assert {"a": "1", "b": "2"} == begun.labels
+    assert {"b": "3", "c": "4"} == session_with_labels.labels
+    assert ("ended", moment(2), moment(2)) == (
+        session_with_labels.status,
+        session_with_labels.ended_at,
+        session_with_labels.updated_at,
+    )
+    assert session_with_labels == await do(get_session(store, "t"))
+    assert {"a": "1", "b": "2"} == session.labels
 
 
 async def test_nobody_is_made_up(store: BaseStore, do: Do) -> None:
     """What was never begun is not ended and loses no label, and nothing is stored."""
-    unlabeled = label(store, "t", {"a": None}, now=at(1))
-    for steps in (get_session(store, "t"), end(store, "t", now=at(1)), unlabeled):
+    label_steps = label(store, "t", {"a": None}, now=moment(1))
+    for steps in (get_session(store, "t"), end(store, "t", now=moment(1)), label_steps):
         with pytest.raises(UnknownThreadError, match=r"'t': Registry.sessions\(\) lists"):
             await do(steps)
     with pytest.raises(InputError):
-        await do(begin(store, "", now=at(1)))
+        await do(begin(store, "", now=moment(1)))
     with pytest.raises(InputError):
-        await do(begin(store, "t", now=at(1), labels={"": "x"}))
+        await do(begin(store, "t", now=moment(1), labels={"": "x"}))
     assert await do(find_session(store, "t")) is None
     assert [] == list_threads(store)
 
 
 @pytest.fixture
-def filled(store: BaseStore) -> BaseStore:
+def store_of_sessions(store: BaseStore) -> BaseStore:
     """Ten sessions: every third ended, labeled by parity, begun one second apart."""
     for number in range(10):
         name = f"s{number}"
         labels = {"parity": "odd" if number % 2 else "even", "all": "yes"}
-        drive(begin(store, name, now=at(number), labels=labels))
+        drive(begin(store, name, now=moment(number), labels=labels))
         if number % 3 == 0:
-            drive(end(store, name, now=at(60)))
+            drive(end(store, name, now=moment(60)))
     store.put(THREADS, "foreign", {"no": "session"})
     return store
 
 
 @pytest.mark.parametrize(
-    ("search", "expected"),
+    ("search", "thread_ids"),
     [
         ({}, "9876543210"),
         ({"status": "active"}, "875421"),
@@ -145,20 +153,20 @@ def filled(store: BaseStore) -> BaseStore:
         ({"labels": {"parity": "odd", "all": "yes"}, "status": "ended"}, "93"),
         ({"labels": {"parity": "odd", "all": "no"}}, ""),
         ({"labels": {"none": "yes"}}, ""),
-        ({"since": at(7)}, "987"),
-        ({"until": at(2)}, "10"),
-        ({"since": datetime.fromisoformat(at(7))}, "987"),
+        ({"since": moment(7)}, "987"),
+        ({"until": moment(2)}, "10"),
+        ({"since": datetime.fromisoformat(moment(7))}, "987"),
         ({"since": "2026-01-01T09:00:03+09:00", "until": "2026-01-01T00:00:05Z"}, "43"),
     ],
     ids=str,
 )
 async def test_sessions_are_found(
-    search: dict[str, Any], expected: str, filled: BaseStore, do: Do
+    search: dict[str, Any], thread_ids: str, store_of_sessions: BaseStore, do: Do
 ) -> None:
     """By status, labels and time of beginning, all at once, the newest first."""
-    page = await do(search_sessions(filled, **search))
+    page = await do(search_sessions(store_of_sessions, **search))
 
-    assert (expected, None) == ("".join(s.thread_id[1:] for s in page.sessions), page.cursor)
+    assert (thread_ids, None) == ("".join(s.thread_id[1:] for s in page.sessions), page.cursor)
 
 
 @pytest.mark.parametrize(
@@ -174,17 +182,17 @@ async def test_a_search_that_cannot_be_made_is_refused(
         await do(search_sessions(store, **search))
 
 
-async def test_pages_fit_together_while_others_write(filled: BaseStore, do: Do) -> None:
+async def test_pages_fit_together_while_others_write(store_of_sessions: BaseStore, do: Do) -> None:
     """What begins, ends or is spoken in between two pages moves nothing."""
-    first = await do(search_sessions(filled, limit=4))
-    await do(begin(filled, "newer", now=at(99)))
-    await do(end(filled, "s4", now=at(100)))
-    await do(revise(filled, "s1", now=at(101), turns=7))
-    second = await do(search_sessions(filled, limit=4, cursor=first.cursor))
-    third = await do(search_sessions(filled, limit=4, cursor=second.cursor))
+    first = await do(search_sessions(store_of_sessions, limit=4))
+    await do(begin(store_of_sessions, "newer", now=moment(99)))
+    await do(end(store_of_sessions, "s4", now=moment(100)))
+    await do(revise(store_of_sessions, "s1", now=moment(101), turns=7))
+    second = await do(search_sessions(store_of_sessions, limit=4, cursor=first.cursor))
+    third = await do(search_sessions(store_of_sessions, limit=4, cursor=second.cursor))
 
     pages = (first, second, third)
-    names = [[each.thread_id for each in page.sessions] for page in pages]
+    names = [[session.thread_id for session in page.sessions] for page in pages]
     assert [["s9", "s8", "s7", "s6"], ["s5", "s4", "s3", "s2"], ["s1", "s0"]] == names
     assert third.cursor is None
 
@@ -200,18 +208,18 @@ def test_pages_joined_are_the_sessions(
     """With any session begun or used meanwhile: nothing twice, nothing skipped."""
     store = InMemoryStore()
     for number, time in enumerate(times):
-        drive(begin(store, f"s{number}", now=at(time)))
-    before = {each.thread_id for each in list_threads(store)}
-    seen: list[str] = []
+        drive(begin(store, f"s{number}", now=moment(time)))
+    before = {thread.thread_id for thread in list_threads(store)}
+    sessions: list[str] = []
     cursor: str | None = None
     while True:
         page = drive(search_sessions(store, cursor=cursor, limit=limit))
-        seen += [each.thread_id for each in page.sessions]
+        sessions += [session.thread_id for session in page.sessions]
         cursor = page.cursor
         if cursor is None:
             break
         for number, time in writes:
-            drive(revise(store, f"s{number}", now=at(time), turns=1))
+            drive(revise(store, f"s{number}", now=moment(time), turns=1))
 
-    assert len(set(seen)) == len(seen)
-    assert before <= set(seen)
+    assert len(set(sessions)) == len(sessions)
+    assert before <= set(sessions)
