@@ -31,7 +31,7 @@ def events_of(message: BaseMessage, *, stamp: Stamp) -> list[Event]:
 
 def as_stored(messages: Sequence[BaseMessage]) -> bytes:
     """The bytes that a checkpoint would hold."""
-    return _SERIALIZER.dumps_typed([message_to_dict(each) for each in messages])[1]
+    return _SERIALIZER.dumps_typed([message_to_dict(message) for message in messages])[1]
 
 
 NAMES = st.text(alphabet="abcé日🙈.", min_size=1, max_size=4)
@@ -68,7 +68,7 @@ BLOCKS = st.one_of(
     THINKING,
     st.fixed_dictionaries({"type": st.just("text"), "text": WORDS}),
     st.fixed_dictionaries({"type": st.just("image"), "data": st.binary(max_size=5)}),
-    DICTS.map(lambda each: {**each, "type": "odd"}),
+    DICTS.map(lambda item: {**item, "type": "odd"}),
     WORDS,
 )
 
@@ -77,16 +77,16 @@ BLOCKS = st.one_of(
 def answers(draw: Any) -> AIMessage:
     """An assistant's message with any of: thinking, words, calls said twice, metadata, marks."""
     calls = draw(st.lists(st.tuples(NAMES, DICTS, st.none() | NAMES), max_size=3))
-    used = [
+    tool_blocks = [
         {"type": "tool_use", "id": name, "name": tool, "input": draw(st.just(args) | VALUES)}
         for tool, args, name in calls
         if draw(st.booleans())
     ]
-    blocks = st.lists(BLOCKS, max_size=4).map(lambda some: [*some, *used])
+    blocks = st.lists(BLOCKS, max_size=4).map(lambda values: [*values, *tool_blocks])
     metadata = list(draw(DICTS).items())
     if draw(st.booleans()):
-        place = draw(st.integers(0, len(metadata)))
-        metadata.insert(place, ("unsay", draw(MARKS | VALUES)))
+        position = draw(st.integers(0, len(metadata)))
+        metadata.insert(position, ("unsay", draw(MARKS | VALUES)))
     aside = draw(DICTS)
     if draw(st.booleans()):
         aside["reasoning_content"] = draw(WORDS)
@@ -103,10 +103,10 @@ def answers(draw: Any) -> AIMessage:
     )
 
 
-def others() -> st.SearchStrategy[BaseMessage]:
+def other_messages() -> st.SearchStrategy[BaseMessage]:
     """Messages of every other role."""
     content = WORDS | st.lists(BLOCKS, max_size=3)
-    shared = {
+    fields = {
         "content": content,
         "id": st.none() | NAMES,
         "additional_kwargs": DICTS,
@@ -118,11 +118,11 @@ def others() -> st.SearchStrategy[BaseMessage]:
         "status": st.sampled_from(["success", "error"]),
     }
     return st.one_of(
-        st.builds(HumanMessage, **shared, name=st.none() | NAMES),
-        st.builds(SystemMessage, **shared),
-        st.builds(ChatMessage, **shared, role=NAMES),
-        st.builds(FunctionMessage, **shared, name=NAMES),
-        st.builds(ToolMessage, **shared, **tool, name=st.none() | NAMES),
+        st.builds(HumanMessage, **fields, name=st.none() | NAMES),
+        st.builds(SystemMessage, **fields),
+        st.builds(ChatMessage, **fields, role=NAMES),
+        st.builds(FunctionMessage, **fields, name=NAMES),
+        st.builds(ToolMessage, **fields, **tool, name=st.none() | NAMES),
     )
 
 
@@ -155,4 +155,4 @@ SAMPLES: list[AnyMessage] = [
 
 def messages() -> st.SearchStrategy[AnyMessage]:
     """Any message a transcript can hold."""
-    return st.one_of(answers(), others())  # type: ignore[return-value]
+    return st.one_of(answers(), other_messages())  # type: ignore[return-value]

@@ -18,14 +18,15 @@ from unsay.messages.content import text_of
 from unsay.types import Event
 
 
-def event_log(**told: Any) -> EventBuilder:
+def event_log(**options: Any) -> EventBuilder:
     """An event log whose clock and ids are counted."""
-    ticks, names = count(1), count(1)
+    ticks = count(1)
+    names = count(1)
     return EventBuilder(
         thread_id="t",
         now=lambda: f"2026-01-01T00:00:{next(ticks):02}+00:00",
         new_id=lambda: f"m{next(names)}",
-        **told,
+        **options,
     )
 
 
@@ -34,13 +35,13 @@ def test_a_builder_needs_no_arguments() -> None:
     builders = [EventBuilder(), EventBuilder()]
     events = [builder.user("hi") for builder in builders]
 
-    assert [["hi"], ["hi"]] == [[m.content for m in each.messages()] for each in builders]
+    assert [["hi"], ["hi"]] == [[m.content for m in builder.messages()] for builder in builders]
     assert 2 == len({event["thread_id"] for event in events} - {""})
     assert 2 == len({event["data"]["message_id"] for event in events})
     assert all(datetime.fromisoformat(event["at"]).tzinfo for event in events)
 
 
-def searched() -> EventBuilder:
+def search_events() -> EventBuilder:
     """The example of a search: thinking, text, two calls."""
     book = event_log(run_id="r", turn_id="q", labels={"tenant": "a"})
     book.user("How warm?")
@@ -53,7 +54,7 @@ def searched() -> EventBuilder:
 
 def test_parts_in_any_order_become_the_sacred_one() -> None:
     """Thinking, text, calls, then results in the calls' order, then the next text."""
-    book = searched()
+    book = search_events()
     book.results([{"id": "c2", "content": "2", "is_error": True}, {"id": "c1", "content": "1"}])
     book.text("Done.")
 
@@ -100,7 +101,7 @@ def _blocks(book: EventBuilder) -> Any:
 
 def test_a_note_is_in_the_events_and_in_no_message() -> None:
     """A remark does not tear a call from its result."""
-    book = searched()
+    book = search_events()
     before = book.messages()
     book.note("slow")
     book.note("slow")
@@ -111,22 +112,24 @@ def test_a_note_is_in_the_events_and_in_no_message() -> None:
 
 def test_every_event_says_where_and_when() -> None:
     """Thread, run, turn and labels stand on each, and the time that was handed in."""
-    places = {(e["thread_id"], e["run_id"], e["turn_id"], *e["labels"]) for e in searched().events}
+    origins = {
+        (e["thread_id"], e["run_id"], e["turn_id"], *e["labels"]) for e in search_events().events
+    }
 
-    assert {("t", "r", "q", "tenant")} == places
+    assert {("t", "r", "q", "tenant")} == origins
     assert [f"2026-01-01T00:00:0{n}+00:00" for n in range(1, 6)] == [
-        event["at"] for event in searched().events
+        event["at"] for event in search_events().events
     ]
 
 
 def test_the_events_give_the_same_messages_in_another_event_log() -> None:
     """An event log continues where its events end, open calls included."""
-    book = searched()
-    again = event_log(events=book.events)
+    book = search_events()
+    second_log = event_log(events=book.events)
     book.results([{"id": "c1"}, {"id": "c2"}])
 
-    assert book.messages()[:2] == again.messages()
-    assert 2 == len(again.results([{"id": "c1"}, {"id": "c2"}]))
+    assert book.messages()[:2] == second_log.messages()
+    assert 2 == len(second_log.results([{"id": "c1"}, {"id": "c2"}]))
 
 
 WRONG: dict[str, list[dict[str, Any]]] = {
@@ -140,7 +143,7 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("results", WRONG.values(), ids=WRONG)
 def test_results_must_fit_the_open_calls(results: list[dict[str, Any]]) -> None:
     """Results that answer no open call are refused, all of them."""
-    book = searched()
+    book = search_events()
     before = book.events
 
     with pytest.raises(TranscriptError, match="c1"):
@@ -161,7 +164,7 @@ def test_refused_results_do_not_end_the_message() -> None:
 
 def test_a_call_is_answered_once() -> None:
     """A second result for a call is refused."""
-    book = searched()
+    book = search_events()
     book.results([{"id": "c1"}])
 
     with pytest.raises(TranscriptError, match="c2"):
@@ -173,7 +176,7 @@ def test_a_call_is_answered_once() -> None:
 def test_a_call_needs_an_id_of_its_own_and_a_name(call_id: str, name: str) -> None:
     """Calls that could not be told apart are refused."""
     with pytest.raises(TranscriptError, match=repr(call_id)):
-        searched().tool_use(call_id, name, {})
+        search_events().tool_use(call_id, name, {})
 
 
 def test_results_fit_calls_of_whole_messages() -> None:
@@ -181,11 +184,11 @@ def test_results_fit_calls_of_whole_messages() -> None:
     call = AIMessage("", id="a", tool_calls=[{"name": "add", "args": {}, "id": "c1"}])
     result = ToolMessage("4", tool_call_id="c1", id="r")
     open_book = event_log(events=events_of(call, stamp=STAMP))
-    closed = event_log(events=[e for m in (call, result) for e in events_of(m, stamp=STAMP)])
+    closed_log = event_log(events=[e for m in (call, result) for e in events_of(m, stamp=STAMP)])
 
     assert 1 == len(open_book.results([{"id": "c1"}]))
     with pytest.raises(TranscriptError, match="c1"):
-        closed.results([{"id": "c1"}])
+        closed_log.results([{"id": "c1"}])
 
 
 def test_the_same_event_twice_is_one() -> None:
@@ -199,16 +202,16 @@ def test_the_same_event_twice_is_one() -> None:
         book.append({**mine, "data": {"text": "y"}})
 
 
-@given(chosen=st.lists(st.sampled_from(SAMPLES), max_size=6), data=st.data())
-def test_appending_any_prefix_twice_changes_nothing(chosen: list[Any], data: st.DataObject) -> None:
+@given(prefix=st.lists(st.sampled_from(SAMPLES), max_size=6), data=st.data())
+def test_appending_any_prefix_twice_changes_nothing(prefix: list[Any], data: st.DataObject) -> None:
     """After any repetition, the events and messages stay."""
-    whole = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(chosen)]
-    events = [event for m in whole for event in events_of(m, stamp=STAMP)]
+    messages = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(prefix)]
+    events = [event for m in messages for event in events_of(m, stamp=STAMP)]
     size = data.draw(st.integers(0, len(events)))
     book = event_log(events=[*events[:size], *events, *events[:size]])
 
     assert events == book.events
-    assert as_stored(whole) == as_stored(book.messages())
+    assert as_stored(messages) == as_stored(book.messages())
 
 
 STEPS = st.lists(
@@ -219,14 +222,16 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_nothing_that_a_builder_says_is_lost(steps: list[str]) -> None:
     """In any order of saying, every word, call and result is in the messages, once."""
-    book, said, opened = event_log(), [], []
+    book = event_log()
+    texts = []
+    open_calls = []
     for number, step in enumerate(steps):
         word = f"<{number}>"
         if step == "tool":
             book.tool_use(word, "add", {})
-            opened.append(word)
-        elif step == "result" and opened:
-            book.results([{"id": opened.pop(), "content": word}])
+            open_calls.append(word)
+        elif step == "result" and open_calls:
+            book.results([{"id": open_calls.pop(), "content": word}])
         elif step in ("user", "text", "thinking"):
             getattr(book, step)(word)
         elif step == "flush":
@@ -235,22 +240,22 @@ def test_nothing_that_a_builder_says_is_lost(steps: list[str]) -> None:
             book.note("hm")
             continue
         if step != "flush":
-            said.append(word)
+            texts.append(word)
     messages = book.messages()
     heard = repr([(m.content, getattr(m, "tool_calls", ())) for m in messages])
 
-    assert [1] * len(said) == [heard.count(word) for word in said]
+    assert [1] * len(texts) == [heard.count(word) for word in texts]
     assert messages == replay(book.events).messages
     _check_order(messages)
 
 
 def _check_order(messages: list[Any]) -> None:
     """A result follows its call with nothing but other results between."""
-    declared: set[str] = set()
+    declared_ids: set[str] = set()
     for message in messages:
         if message.type == "ai":
-            declared = {call["id"] for call in message.tool_calls}
+            declared_ids = {call["id"] for call in message.tool_calls}
         elif message.type == "tool":
-            assert message.tool_call_id in declared
+            assert message.tool_call_id in declared_ids
         else:
-            declared = set()
+            declared_ids = set()

@@ -71,19 +71,19 @@ def kinds(events: list[Event]) -> list[str]:
 def test_taking_apart_and_putting_together_is_the_identity(message: AnyMessage) -> None:
     """Every possible transcript comes back equal and, stored, byte for byte the same."""
     events = events_of(message, stamp=STAMP)
-    again = message_from(events)
+    second_message = message_from(events)
 
-    assert as_stored([message]) == as_stored([again])
-    assert type(message) is type(again)
+    assert as_stored([message]) == as_stored([second_message])
+    assert type(message) is type(second_message)
     assert as_stored([message]) == as_stored([message_from(thaw(freeze(events)))])
 
 
 @given(message=messages())
 def test_a_message_made_again_is_equal(message: AnyMessage) -> None:
     """Every field has its value, where values can be compared at all."""
-    again = message_from(events_of(message, stamp=STAMP))
+    second_message = message_from(events_of(message, stamp=STAMP))
 
-    assert repr(message) == repr(again)
+    assert repr(message) == repr(second_message)
 
 
 @given(message=messages())
@@ -91,12 +91,12 @@ def test_a_message_made_again_shares_nothing_with_its_events(message: AnyMessage
     """A later change of the message does not change the event log."""
     events = events_of(message, stamp=STAMP)
     before = canonical(events)
-    again = message_from(events)
-    again.response_metadata["new"] = 1
-    for each in again.content if isinstance(again.content, list) else []:
-        if isinstance(each, dict):
-            each["new"] = 1
-    for call in getattr(again, "tool_calls", ()):
+    second_message = message_from(events)
+    second_message.response_metadata["new"] = 1
+    for block in second_message.content if isinstance(second_message.content, list) else []:
+        if isinstance(block, dict):
+            block["new"] = 1
+    for call in getattr(second_message, "tool_calls", ()):
         call["args"]["new"] = 1
 
     assert before == canonical(events)
@@ -148,24 +148,24 @@ def test_a_chunk_is_the_message_that_a_record_makes_of_it() -> None:
 
 def test_an_annotation_without_a_verdict_stays_in_its_message() -> None:
     """A notice's note is no verdict event."""
-    noted = annotate(AIMessage("hi", id="a"), kind="notice")
+    notice_message = annotate(AIMessage("hi", id="a"), kind="notice")
 
-    assert ["assistant_message"] == kinds(events_of(noted, stamp=STAMP))
+    assert ["assistant_message"] == kinds(events_of(notice_message, stamp=STAMP))
 
 
 def test_ids_follow_from_what_happened_and_where() -> None:
     """Time and turn do not make another event; thread, page and words do."""
-    made = events_of(WORKER, stamp=STAMP)
-    later = Stamp(thread_id="t", at="2027", run_id="r2", turn_id="q2")
+    events = events_of(WORKER, stamp=STAMP)
+    stamp = Stamp(thread_id="t", at="2027", run_id="r2", turn_id="q2")
     elsewhere = [
         Stamp(thread_id="u", at="2026", turn_id="q1"),
         Stamp(thread_id="t", at="2026", turn_id="q1", after=5),
     ]
 
-    assert [e["id"] for e in made] == [e["id"] for e in events_of(WORKER, stamp=later)]
-    found = [tuple(e["id"] for e in events_of(WORKER, stamp=each)) for each in [STAMP, *elsewhere]]
-    assert 3 == len(set(found))
-    assert 15 == len({name for each in found for name in each})
+    assert [e["id"] for e in events] == [e["id"] for e in events_of(WORKER, stamp=stamp)]
+    ids = [tuple(e["id"] for e in events_of(WORKER, stamp=item)) for item in [STAMP, *elsewhere]]
+    assert 3 == len(set(ids))
+    assert 15 == len({name for message_id in ids for name in message_id})
 
 
 def test_the_same_thing_twice_is_two_events() -> None:
@@ -194,12 +194,12 @@ def test_a_body_is_the_same_after_the_store(value: Any) -> None:
     assert canonical([value]) == canonical(thaw(freeze([value])))
 
 
-@given(left=VALUES, right=VALUES)
-def test_different_values_have_different_bodies(left: Any, right: Any) -> None:
+@given(first_value=VALUES, right=VALUES)
+def test_different_values_have_different_bodies(first_value: Any, right: Any) -> None:
     """Values that a checkpoint distinguishes stay distinct."""
-    same = freeze([left]) == freeze([right])
+    same = freeze([first_value]) == freeze([right])
 
-    assert same == (canonical(left) == canonical(right))
+    assert same == (canonical(first_value) == canonical(right))
 
 
 MARK = Checkpoint(
@@ -245,10 +245,10 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "made"), SHAPES.items(), ids=SHAPES)
-def test_every_kind_has_its_shape(kind: str, made: tuple[Event, dict[str, Any]]) -> None:
+@pytest.mark.parametrize(("kind", "example"), SHAPES.items(), ids=SHAPES)
+def test_every_kind_has_its_shape(kind: str, example: tuple[Event, dict[str, Any]]) -> None:
     """What a reader finds in `data` is fixed by the type."""
-    event, data = made
+    event, data = example
 
     assert (kind, data) == (event["type"], event["data"])
 

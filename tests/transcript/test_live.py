@@ -109,7 +109,7 @@ def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
 def live(messages: Sequence[AnyMessage], *marks: str) -> LiveBranch:
     """A transcript with checkpoints at these messages."""
     return LiveBranch(
-        messages=tuple(messages), checkpoints=tuple(annotation(each) for each in marks)
+        messages=tuple(messages), checkpoints=tuple(annotation(mark) for mark in marks)
     )
 
 
@@ -148,19 +148,19 @@ def test_a_failed_draft_goes_back_ever_further(
 
 @given(
     turns=st.integers(min_value=0, max_value=5),
-    marked=st.sets(st.integers(min_value=1, max_value=5)),
+    marks=st.sets(st.integers(min_value=1, max_value=5)),
     failures=st.integers(min_value=1, max_value=4),
 )
-def test_targets_are_never_ahead(turns: int, marked: set[int], failures: int) -> None:
+def test_targets_are_never_ahead(turns: int, marks: set[int], failures: int) -> None:
     """Failure after failure each target is a place in the transcript, at or before the last one."""
-    here = live(talk(turns), *(f"a{turn}" for turn in sorted(marked) if turn <= turns))
-    base = here.id_at(len(here.messages) - 1)
-    places = [here.index_of(base)]
+    current_live = live(talk(turns), *(f"a{turn}" for turn in sorted(marks) if turn <= turns))
+    base = current_live.id_at(len(current_live.messages) - 1)
+    positions = [current_live.index_of(base)]
     for failure in range(1, failures + 1):
-        base = target_of_drafts(here, base, failure)
-        places.append(here.index_of(base))
+        base = target_of_drafts(current_live, base, failure)
+        positions.append(current_live.index_of(base))
 
-    assert sorted(places, reverse=True) == places
+    assert sorted(positions, reverse=True) == positions
 
 
 @pytest.mark.parametrize(
@@ -216,14 +216,16 @@ def test_a_person_goes_back_by_default(
 def test_a_person_goes_where_they_say() -> None:
     """A name, an id, the beginning of an id."""
     marks = (annotation("a1", name="lunch"), annotation("a2"))
-    here = LiveBranch(messages=tuple(talk(2)), checkpoints=marks)
+    branch = LiveBranch(messages=tuple(talk(2)), checkpoints=marks)
 
-    found = [target_of(here, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])]
-    assert ["a1", "a2", "a2"] == found
+    targets = [
+        target_of(branch, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])
+    ]
+    assert ["a1", "a2", "a2"] == targets
     with pytest.raises(UnknownCheckpointError, match="'dinner'"):
-        target_of(here, "dinner")
+        target_of(branch, "dinner")
     with pytest.raises(AmbiguousCheckpointError, match="'cp-'"):
-        target_of(here, "cp-")
+        target_of(branch, "cp-")
 
 
 @pytest.mark.parametrize(
@@ -291,25 +293,25 @@ def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
 def test_what_is_typed_behind_a_rollback(argument: str, target: str) -> None:
     """A number is turns, unless a checkpoint is named so."""
     marks = (annotation("a1", name="lunch"), annotation("a2", name="3"))
-    here = LiveBranch(messages=tuple(talk(3)), checkpoints=marks)
+    branch = LiveBranch(messages=tuple(talk(3)), checkpoints=marks)
 
-    turns = turns_typed(here, argument)
+    turns = turns_typed(branch, argument)
 
-    assert target == target_of(here, (argument or None) if turns is None else None, turns)
+    assert target == target_of(branch, (argument or None) if turns is None else None, turns)
 
 
 def test_one_place_is_ordered() -> None:
     """A host gives a checkpoint or a number of turns, not both."""
-    here = live(talk(3), "a1")
+    current_live = live(talk(3), "a1")
 
-    assert ["a1", "a2"] == [target_of(here, None, None), target_of(here, None, 1)]
+    assert ["a1", "a2"] == [target_of(current_live, None, None), target_of(current_live, None, 1)]
     with pytest.raises(InputError, match=r"checkpoint \('x'\).*turns \(1\), not both"):
-        target_of(here, "x", 1)
+        target_of(current_live, "x", 1)
 
 
 def test_an_undo_takes_the_newest_step() -> None:
     """Without one it says so."""
-    steps = [Operation(kind="turn", base=each, branches=[]) for each in ("a1", "a2")]
+    steps = [Operation(kind="turn", base=item, branches=[]) for item in ("a1", "a2")]
 
     assert steps[1] == last_operation(steps)
     with pytest.raises(NothingToUndoError, match="no step left to undo"):
@@ -317,11 +319,11 @@ def test_an_undo_takes_the_newest_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "kept"),
+    ("limit", "limit_reached"),
     [pytest.param(20, 3, id="room"), pytest.param(2, 2, id="full")],
 )
 def test_a_note_says_what_a_node_did(
-    limit: int, kept: int, monkeypatch: pytest.MonkeyPatch
+    limit: int, limit_reached: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The newest lines, without a word of the conversation."""
     monkeypatch.setattr("unsay.transcript.record.HISTORY_LIMIT", limit)
@@ -342,7 +344,7 @@ def test_a_note_says_what_a_node_did(
     )
     notes = add_note(state, scope(), "rollback", "draft", 0.1)
 
-    assert [line_before, line_before, new][3 - kept :] == notes
+    assert [line_before, line_before, new][3 - limit_reached :] == notes
     assert [{**new, "turn": 0, "topic": ""}] == add_note(State(), scope(), "rollback", "draft", 0.1)
 
 
@@ -367,14 +369,14 @@ def test_a_place_has_a_name(base: str | None, name: str) -> None:
 def test_counts_are_of_the_conversation() -> None:
     """What goes and what comes, without notices, commands and what merely moves to the end."""
     writes = [
-        *(RemoveMessage(id=each) for each in ("a1", "c", "n", "q1")),
+        *(RemoveMessage(id=item) for item in ("a1", "c", "n", "q1")),
         AIMessage("back", id="b"),
         HumanMessage("Question 1?", id="q1"),
     ]
 
     assert (1, 1) == count_changes(COMMANDED, writes)
     assert (0, 0) == count_changes(COMMANDED, [])
-    assert [0, 1, 3] == [count_turns(each) for each in ([], COMMANDED, talk(3, pending=True))]
+    assert [0, 1, 3] == [count_turns(item) for item in ([], COMMANDED, talk(3, pending=True))]
 
 
 def full(*, pending: bool = False) -> State:
@@ -399,9 +401,9 @@ def full(*, pending: bool = False) -> State:
 
 def after(state: State, update: Update) -> State:
     """The state with an update in it, as the graph would have it."""
-    merged: State = {**state, **update}
-    merged["messages"] = merge_messages(state["messages"], [update.get("messages", [])])
-    return merged
+    options: State = {**state, **update}
+    options["messages"] = merge_messages(state["messages"], [update.get("messages", [])])
+    return options
 
 
 STORES = pytest.mark.parametrize("stored", [True, False], ids=["a store", "no store"])
@@ -412,58 +414,60 @@ def test_a_person_goes_back(*, stored: bool) -> None:
     """Record, checkpoints, topics and score are as they were there; the rest is kept."""
     store = InMemoryStore() if stored else None
     state = full(pending=True)
-    here = scope(store)
-    update = go_back(state, here, "a1", PERSON, ["p"])
-    drive(write_ahead(state, here, update))
-    done = after(state, update)
+    current_scope = scope(store)
+    update = go_back(state, current_scope, "a1", PERSON, ["p"])
+    drive(write_ahead(state, current_scope, update))
+    final_state = after(state, update)
     (ref,) = update["branches"]
 
-    assert ["q1", "a1", "p"] == [message.id for message in done["messages"]]
-    assert [annotation("a1", score=0.8)] == done["checkpoints"]
-    assert [Segment(topic_id="x", start="q1")] == done["segments"]
+    assert ["q1", "a1", "p"] == [message.id for message in final_state["messages"]]
+    assert [annotation("a1", score=0.8)] == final_state["checkpoints"]
+    assert [Segment(topic_id="x", start="q1")] == final_state["segments"]
     assert [
         Topic(id="x", label="Kyoto", summary=None, summarized_through=None),
         state["topics"][1],
-    ] == done["topics"]
-    assert ("Kyoto", 0.8) == (done["current_topic"], done["quality_score"])
+    ] == final_state["topics"]
+    assert ("Kyoto", 0.8) == (final_state["current_topic"], final_state["quality_score"])
     assert [
         *state["operations"],
         Operation(kind="rollback", base="a1", branches=[ref["id"]]),
-    ] == done["operations"]
+    ] == final_state["operations"]
     assert (4, "a1", "/rollback") == (ref["size"], ref["base"], ref["reason"])
     item = None if store is None else store.get(branches_namespace("t"), ref["id"])
-    whole = ref["body"] if item is None else unpack(item.value)
-    assert talk(3)[2:] == whole["messages"]
+    body = ref["body"] if item is None else unpack(item.value)
+    assert talk(3)[2:] == body["messages"]
     assert stored == ("body" not in ref)
 
 
 @STORES
 def test_an_undo_brings_it_all_back(*, stored: bool) -> None:
     """What a rollback took returns before the pending question, and the step is used up."""
-    here = scope(InMemoryStore() if stored else None)
+    current_scope = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
-    back = after(state, go_back(state, here, "a1", PERSON, ["p"]))
-    again = after(back, drive(undo_last(back, here, ["p"], "/undo")))
+    restored_state = after(state, go_back(state, current_scope, "a1", PERSON, ["p"]))
+    second_state = after(
+        restored_state, drive(undo_last(restored_state, current_scope, ["p"], "/undo"))
+    )
 
     for key in ("messages", "checkpoints", "segments", "operations", "current_topic"):
-        assert state[key] == again[key]  # type: ignore[literal-required]
-    assert 0.9 == again["quality_score"]
+        assert state[key] == second_state[key]  # type: ignore[literal-required]
+    assert 0.9 == second_state["quality_score"]
 
 
 @STORES
 def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
     """A turn is removed and kept as a separate branch."""
-    here = scope(InMemoryStore() if stored else None)
+    current_scope = scope(InMemoryStore() if stored else None)
     state = full()
-    undone = after(state, drive(undo_last(state, here, [], "/undo")))
+    undone = after(state, drive(undo_last(state, current_scope, [], "/undo")))
 
     assert talk(2) == undone["messages"]
     assert [] == undone["operations"]
-    assert [("undo", 2, "a2", here.now())] == [
+    assert [("undo", 2, "a2", current_scope.now())] == [
         (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["branches"]
     ]
     with pytest.raises(NothingToUndoError):
-        drive(undo_last(undone, here, [], "/undo"))
+        drive(undo_last(undone, current_scope, [], "/undo"))
 
 
 @pytest.mark.parametrize("kind", ["draft", "context"])
@@ -485,14 +489,14 @@ def test_going_nowhere_changes_nothing() -> None:
 
 def test_a_rollback_to_the_start_forgets_topic_and_score() -> None:
     """An empty transcript has neither."""
-    done = after(full(), go_back(full(), scope(), None, PERSON, []))
+    final_state = after(full(), go_back(full(), scope(), None, PERSON, []))
 
     assert ([], [], [], "", None) == (
-        done["messages"],
-        done["checkpoints"],
-        done["segments"],
-        done["current_topic"],
-        done["quality_score"],
+        final_state["messages"],
+        final_state["checkpoints"],
+        final_state["segments"],
+        final_state["current_topic"],
+        final_state["quality_score"],
     )
 
 
@@ -513,24 +517,24 @@ def test_a_branch_that_is_no_longer_kept_is_reported() -> None:
     state = full()
     state["operations"] = [Operation(kind="rollback", base="a3", branches=["branch-gone"])]
 
-    for here in (scope(), scope(InMemoryStore())):
+    for current_scope in (scope(), scope(InMemoryStore())):
         with pytest.raises(ConflictError, match="'branch-gone' is no longer kept: without a store"):
-            drive(undo_last(state, here, [], "/undo"))
+            drive(undo_last(state, current_scope, [], "/undo"))
 
 
 @STORES
-@given(places=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5))
-def test_any_way_back_can_be_gone_again(places: list[int], *, stored: bool) -> None:
+@given(positions=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5))
+def test_any_way_back_can_be_gone_again(positions: list[int], *, stored: bool) -> None:
     """After several rollbacks and as many undos, the transcript is as before."""
-    here = scope(InMemoryStore() if stored else None)
+    current_scope = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
     state["operations"] = []
     before = state
-    for place in places:
-        base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
-        state = after(state, go_back(state, here, base, PERSON, ["p"]))
+    for position in positions:
+        base = live_branch(state).id_at(min(position, len(state["messages"]) - 1) - 1)
+        state = after(state, go_back(state, current_scope, base, PERSON, ["p"]))
     while state["operations"]:
-        state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
+        state = after(state, drive(undo_last(state, current_scope, ["p"], "/undo")))
 
     assert before["messages"] == state["messages"]
     assert before["checkpoints"] == state["checkpoints"]
@@ -542,50 +546,53 @@ def test_branches_are_fetched_in_the_order_asked_for() -> None:
     """Those the state carries and those the store keeps, together."""
     store = InMemoryStore()
     state = full()
-    here = scope(store)
-    first = go_back(state, here, "a2", PERSON, [])
-    drive(write_ahead(state, here, first))
+    current_scope = scope(store)
+    first = go_back(state, current_scope, "a2", PERSON, [])
+    drive(write_ahead(state, current_scope, first))
     second = go_back(state, scope(), "a1", PERSON, [])
     refs = [*first["branches"], *second["branches"]]
     names = [ref["id"] for ref in refs]
 
-    found = drive(load_branches(names[::-1], scope(store), refs))
+    branches = drive(load_branches(names[::-1], scope(store), refs))
 
-    assert names[::-1] == [branch["id"] for branch in found]
-    assert [4, 2] == [len(branch["messages"]) for branch in found]
+    assert names[::-1] == [branch["id"] for branch in branches]
+    assert [4, 2] == [len(branch["messages"]) for branch in branches]
 
 
 @STORES
 @given(
-    places=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5),
-    back=st.integers(min_value=1, max_value=5),
+    positions=st.lists(st.integers(min_value=0, max_value=7), min_size=1, max_size=5),
+    undo_count=st.integers(min_value=1, max_value=5),
 )
-def test_redo_is_the_way_back_of_undo(places: list[int], back: int, *, stored: bool) -> None:
+def test_redo_is_the_way_back_of_undo(
+    positions: list[int], undo_count: int, *, stored: bool
+) -> None:
     """N undos and N redos restore the transcript exactly, within the bound."""
-    here = scope(InMemoryStore() if stored else None)
+    current_scope = scope(InMemoryStore() if stored else None)
     state = full(pending=True)
-    for place in places:
-        base = live_branch(state).id_at(min(place, len(state["messages"]) - 1) - 1)
-        state = after(state, go_back(state, here, base, PERSON, ["p"]))
-    before, steps = state, min(back, len(state["operations"]))
+    for position in positions:
+        base = live_branch(state).id_at(min(position, len(state["messages"]) - 1) - 1)
+        state = after(state, go_back(state, current_scope, base, PERSON, ["p"]))
+    before = state
+    steps = min(undo_count, len(state["operations"]))
     for _ in range(steps):
-        state = after(state, drive(undo_last(state, here, ["p"], "/undo")))
+        state = after(state, drive(undo_last(state, current_scope, ["p"], "/undo")))
     assert steps == len(redoable(state, ["p"]))
     for _ in range(steps):
-        state = after(state, drive(redo_last(state, here, ["p"], "/redo")))
+        state = after(state, drive(redo_last(state, current_scope, ["p"], "/redo")))
 
     for key in ("messages", "checkpoints", "segments", "topics", "current_topic"):
         assert before[key] == state[key]  # type: ignore[literal-required]
     assert (len(before["operations"]), []) == (len(state["operations"]), state["redo"])
     with pytest.raises(NothingToRedoError, match="nothing to redo"):
-        drive(redo_last(state, here, ["p"], "/redo"))
+        drive(redo_last(state, current_scope, ["p"], "/redo"))
 
 
 def test_what_was_undone_is_redone_only_where_it_was() -> None:
     """Once the transcript ends elsewhere nothing is redone, and undo starts over."""
-    here = scope(InMemoryStore())
+    current_scope = scope(InMemoryStore())
     state = full()
-    undone = after(state, drive(undo_last(state, here, [], "undo")))
+    undone = after(state, drive(undo_last(state, current_scope, [], "undo")))
     went_on: State = {**undone, "messages": [*undone["messages"], AIMessage("Put in.", id="x")]}
 
     assert (1, 0) == (len(redoable(undone, [])), len(redoable(went_on, [])))
@@ -595,22 +602,22 @@ def test_what_was_undone_is_redone_only_where_it_was() -> None:
 
 def test_steps_that_were_undone_are_bounded() -> None:
     """As many as can be undone, the newest."""
-    here = scope(InMemoryStore())
+    current_scope = scope(InMemoryStore())
     state = full()
     state["redo"] = [
         Undone(kind="turn", base=f"b{i}", branches=[], at="a3") for i in range(OPERATIONS)
     ]
-    undone = drive(undo_last(state, here, [], "undo"))
+    undone = drive(undo_last(state, current_scope, [], "undo"))
 
     assert (OPERATIONS, "b1") == (len(undone["redo"]), undone["redo"][0]["base"])
 
 
 def test_an_unanswered_turn_is_not_redone() -> None:
     """Its words are said again instead."""
-    here = scope(InMemoryStore())
+    current_scope = scope(InMemoryStore())
     state = full(pending=True)
     state["operations"] = [Operation(kind="turn", base="a3", branches=[])]
 
-    undone = drive(undo_last(state, here, [], "undo"))
+    undone = drive(undo_last(state, current_scope, [], "undo"))
 
     assert ([], []) == (undone["redo"], undone["operations"])

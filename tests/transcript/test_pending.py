@@ -26,7 +26,7 @@ def transcript(shape: str) -> list[AnyMessage]:
 
     h human, d document, a answer, j judged answer, s system, c tool call, r tool result, n notice.
     """
-    made: dict[str, Any] = {
+    makers: dict[str, Any] = {
         "h": lambda name: HumanMessage(name, id=name),
         "d": lambda name: HumanMessage(name, id=name, name=DOCUMENT),
         "a": lambda name: AIMessage(name, id=name),
@@ -36,17 +36,17 @@ def transcript(shape: str) -> list[AnyMessage]:
         "r": lambda name: ToolMessage(name, id=name, tool_call_id="call-1"),
         "n": lambda name: notice(name, name, []),
     }
-    return [made[kind](f"{kind}{index}") for index, kind in enumerate(shape)]
+    return [makers[kind](f"{kind}{index}") for index, kind in enumerate(shape)]
 
 
-def turn(question_id: str | None, *more: str, done: bool) -> Turn:
+def turn(question_id: str | None, *fields: str, is_done: bool) -> Turn:
     """A turn that asked this question, with the other pending messages."""
     return Turn(
         number=1,
         question_id=question_id,
-        pending=[*more, *([question_id] if question_id else [])],
+        pending=[*fields, *([question_id] if question_id else [])],
         base=None,
-        done=done,
+        done=is_done,
         rejections=[],
         rollbacks=0,
         extra_attempts=0,
@@ -86,66 +86,80 @@ def test_the_pending_question_is_found(shape: str, question: int | None, start: 
     """The newest unanswered words of the user, and where the unanswered part begins."""
     messages = transcript(shape)
 
-    asked = None if question is None else messages[question]
-    assert PendingInput(question=asked, start=start, interrupted=range(0)) == find_pending(
-        messages, None
-    )
+    question_message = None if question is None else messages[question]
+    assert PendingInput(
+        question=question_message, start=start, interrupted=range(0)
+    ) == find_pending(messages, None)
 
 
 @pytest.mark.parametrize(
-    ("shape", "last", "start", "interrupted"),
+    ("shape", "last", "start", "interrupted_range"),
     [
-        pytest.param("hjhh", turn("h2", done=False), 3, range(2, 3), id="interrupted, asked anew"),
-        pytest.param("hjhcrh", turn("h2", done=False), 5, range(2, 5), id="with its tool steps"),
-        pytest.param("hjhhh", turn("h3", done=False), 4, range(2, 4), id="of two messages"),
-        pytest.param("hhsh", turn("h0", done=False), 1, range(1), id="two new messages"),
-        pytest.param("hjdhh", turn("h3", "d2", done=False), 4, range(2, 4), id="with its document"),
-        pytest.param("hjhdh", turn("h2", "d3", done=False), 4, range(2, 4), id="document behind"),
-        pytest.param("hjhdh", turn("h2", done=False), 3, range(2, 3), id="the new one's document"),
-        pytest.param("hjh", turn("h2", done=False), 2, range(0), id="no newer question: goes on"),
-        pytest.param("hjhd", turn("h2", done=False), 2, range(0), id="only a document: goes on"),
-        pytest.param("hjhh", turn("h2", done=True), 2, range(0), id="that turn was done"),
-        pytest.param("hjhh", turn("gone", done=False), 2, range(0), id="that question is gone"),
-        pytest.param("hjhh", turn("h0", done=False), 2, range(0), id="that question was answered"),
-        pytest.param("hjhh", turn(None, done=False), 2, range(0), id="that turn had no question"),
-        pytest.param("hj", turn("h0", done=False), 2, range(0), id="nothing pending"),
+        pytest.param(
+            "hjhh", turn("h2", is_done=False), 3, range(2, 3), id="interrupted, asked anew"
+        ),
+        pytest.param("hjhcrh", turn("h2", is_done=False), 5, range(2, 5), id="with its tool steps"),
+        pytest.param("hjhhh", turn("h3", is_done=False), 4, range(2, 4), id="of two messages"),
+        pytest.param("hhsh", turn("h0", is_done=False), 1, range(1), id="two new messages"),
+        pytest.param(
+            "hjdhh", turn("h3", "d2", is_done=False), 4, range(2, 4), id="with its document"
+        ),
+        pytest.param(
+            "hjhdh", turn("h2", "d3", is_done=False), 4, range(2, 4), id="document behind"
+        ),
+        pytest.param(
+            "hjhdh", turn("h2", is_done=False), 3, range(2, 3), id="the new one's document"
+        ),
+        pytest.param(
+            "hjh", turn("h2", is_done=False), 2, range(0), id="no newer question: goes on"
+        ),
+        pytest.param("hjhd", turn("h2", is_done=False), 2, range(0), id="only a document: goes on"),
+        pytest.param("hjhh", turn("h2", is_done=True), 2, range(0), id="that turn was done"),
+        pytest.param("hjhh", turn("gone", is_done=False), 2, range(0), id="that question is gone"),
+        pytest.param(
+            "hjhh", turn("h0", is_done=False), 2, range(0), id="that question was answered"
+        ),
+        pytest.param(
+            "hjhh", turn(None, is_done=False), 2, range(0), id="that turn had no question"
+        ),
+        pytest.param("hj", turn("h0", is_done=False), 2, range(0), id="nothing pending"),
     ],
 )
 def test_an_interrupted_question_is_told_from_the_new_one(
-    shape: str, last: Turn, start: int, interrupted: range
+    shape: str, last: Turn, start: int, interrupted_range: range
 ) -> None:
     """A turn that never ended, and what was asked after it, are two things."""
     messages = transcript(shape)
-    found = find_pending(messages, last)
+    pending = find_pending(messages, last)
 
-    assert (start, interrupted) == (found.start, found.interrupted)
-    assert find_pending(messages, None).question is found.question
+    assert (start, interrupted_range) == (pending.start, pending.interrupted)
+    assert find_pending(messages, None).question is pending.question
 
 
 @given(
     shape=st.text(KINDS, max_size=10),
-    place=st.integers(min_value=0, max_value=9),
-    done=st.booleans(),
+    position=st.integers(min_value=0, max_value=9),
+    is_done=st.booleans(),
 )
 def test_a_record_splits_into_settled_interrupted_and_pending(
-    shape: str, place: int, *, done: bool
+    shape: str, position: int, *, is_done: bool
 ) -> None:
     """Pending begins at a question, holds the newest one, and nothing in it is answered."""
     messages = transcript(shape)
-    last = turn(messages[place].id, done=done) if place < len(messages) else None
-    found = find_pending(messages, last)
+    last = turn(messages[position].id, is_done=is_done) if position < len(messages) else None
+    pending_turn = find_pending(messages, last)
 
-    pending = messages[found.start :]
-    assert (found.question in pending) == any(is_question(each) for each in pending)
+    pending = messages[pending_turn.start :]
+    assert (pending_turn.question in pending) == any(is_question(item) for item in pending)
     assert [] == [m for m in pending if m.id[0] in "ajn"]  # type: ignore[index]
-    assert found.question in (None, *[m for m in pending if is_question(m)][-1:])
+    assert pending_turn.question in (None, *[m for m in pending if is_question(m)][-1:])
     assert ["human"] * bool(pending) == [m.type for m in pending[:1]]
-    assert found.interrupted.stop in (0, found.start)
-    assert not (done and found.interrupted)
+    assert pending_turn.interrupted.stop in (0, pending_turn.start)
+    assert not (is_done and pending_turn.interrupted)
 
 
 @pytest.mark.parametrize(
-    ("shape", "end", "found"),
+    ("shape", "end", "answers"),
     [
         pytest.param("", 0, [], id="empty"),
         pytest.param("hj", 2, [], id="judged"),
@@ -165,12 +179,12 @@ def test_a_record_splits_into_settled_interrupted_and_pending(
     ],
 )
 def test_answers_without_a_verdict_are_found(
-    shape: str, end: int, found: list[tuple[int, int]]
+    shape: str, end: int, answers: list[tuple[int, int]]
 ) -> None:
     """Oldest first, each with the start of its exchange."""
-    injected = [Injected(index=index, start=start) for index, start in found]
+    expected_answers = [Injected(index=index, start=start) for index, start in answers]
 
-    assert injected == unjudged(transcript(shape), end)
+    assert expected_answers == unjudged(transcript(shape), end)
 
 
 @given(shape=st.text(KINDS, max_size=12), end=st.integers(min_value=0, max_value=12))
@@ -178,20 +192,22 @@ def test_every_unjudged_answer_is_found_once(shape: str, end: int) -> None:
     """All plain answers after the newest judged one before the end, and nothing else."""
     messages = transcript(shape)
     upto = min(end, len(messages))
-    found = unjudged(messages, upto)
+    answers = unjudged(messages, upto)
 
-    judged = shape.rfind("j", 0, upto)
-    assert [i for i in range(judged + 1, upto) if shape[i] == "a"] == [e.index for e in found]
-    assert [] == [e for e in found if e.start > e.index or e.start <= judged]
+    last_judged = shape.rfind("j", 0, upto)
+    assert [i for i in range(last_judged + 1, upto) if shape[i] == "a"] == [
+        e.index for e in answers
+    ]
+    assert [] == [e for e in answers if e.start > e.index or e.start <= last_judged]
 
 
 def test_documents_that_wait_with_the_question_are_found() -> None:
     """Only pending ones without a verdict, oldest first."""
     messages = transcript("dhjddhd")
-    judged = annotate(messages[4], outcome="passed")
+    judged_answer = annotate(messages[4], outcome="passed")
     pending = ["d3", "d4", "h5", "d6"]
 
     assert [messages[3], messages[6]] == unjudged_documents(
-        [*messages[:4], judged, *messages[5:]], pending
+        [*messages[:4], judged_answer, *messages[5:]], pending
     )
     assert [] == unjudged_documents(messages, ["h5"])

@@ -51,20 +51,21 @@ def test_a_position_is_a_message_of_the_conversation(
     blocks: list[str], ends: list[str], turns: int | None
 ) -> None:
     """A turn and a rollback begin behind a message that was said, never behind a command or a notice."""
-    parts = [block(kind, number) for number, kind in enumerate(blocks)]
-    parts += [waiting(kind, number) for number, kind in enumerate(ends, len(blocks))]
-    messages = [message for part in parts for message in part]
+    blocks_of_turn = [block(kind, number) for number, kind in enumerate(blocks)]
+    blocks_of_turn += [waiting(kind, number) for number, kind in enumerate(ends, len(blocks))]
+    messages = [message for block in blocks_of_turn for message in block]
     checkpoints = [annotation(m.id or "") for m in messages if is_answer(m)][: len(ends)]
     state = State(messages=messages, checkpoints=checkpoints)
-    live, entry = live_branch(state), find_pending(messages, None)
+    live = live_branch(state)
+    entry = find_pending(messages, None)
     turn = open_turn(state, entry, "run")
 
-    places = [turn["base"], base_of(live, turn["pending"])]
+    message_ids = [turn["base"], base_of(live, turn["pending"])]
     try:
-        places.append(target_of(live, None, turns, turn["pending"]))
+        message_ids.append(target_of(live, None, turns, turn["pending"]))
     except UnsayError:
         """There are too few turns."""
 
-    said = [m.id for m in messages[: entry.start] if (m.id or "").startswith("m")]
-    assert {(said or [None])[-1]} == set(places[:2])
-    assert {*places} <= {None, *said}
+    ids = [m.id for m in messages[: entry.start] if (m.id or "").startswith("m")]
+    assert {(ids or [None])[-1]} == set(message_ids[:2])
+    assert {*message_ids} <= {None, *ids}

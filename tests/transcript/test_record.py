@@ -53,14 +53,14 @@ def transcript(size: int, stem: str = "m") -> list[AnyMessage]:
     ]
 
 
-def stepped(state: State, update: Update, store: BaseStore) -> State:
+def state_after(state: State, update: Update, store: BaseStore) -> State:
     """The state after a step with this update."""
-    written = drive(write_ahead(state, scope(store), update))
-    after = merge_messages(state.get("messages", []), [written.get("messages", [])])
-    return {**state, **written, "messages": after}
+    log_update = drive(write_ahead(state, scope(store), update))
+    after = merge_messages(state.get("messages", []), [log_update.get("messages", [])])
+    return {**state, **log_update, "messages": after}
 
 
-def told(state: State, store: BaseStore) -> Sequence[Event]:
+def events_of_state(state: State, store: BaseStore) -> Sequence[Event]:
     """All that the event log tells."""
     head = state["event_log"]
     return drive(read_events(store, "t", {"page_id": head["page_id"], "count": head["count"]}))
@@ -69,8 +69,8 @@ def told(state: State, store: BaseStore) -> Sequence[Event]:
 @given(st.lists(messages(), max_size=5), st.integers(0, 5))
 def test_a_digest_is_that_of_its_parts(given_: list[AnyMessage], at: int) -> None:
     """What is added to a transcript is added to its digest: nothing is counted twice."""
-    named = [each.model_copy(update={"id": f"m{n}"}) for n, each in enumerate(given_)]
-    assert digest_of(named) == digest_of(named[at:], digest_of(named[:at]))
+    messages = [item.model_copy(update={"id": f"m{n}"}) for n, item in enumerate(given_)]
+    assert digest_of(messages) == digest_of(messages[at:], digest_of(messages[:at]))
 
 
 @pytest.mark.parametrize("size", [16, 65_536])
@@ -81,31 +81,31 @@ def test_a_digest_does_not_depend_on_how_many_there_are(size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "edited"),
+    ("change", "edited_state"),
     [
-        pytest.param(lambda known: known, False, id="nothing"),
-        pytest.param(lambda known: [*known, *transcript(1, "new")], False, id="added"),
-        pytest.param(lambda known: known[1:], True, id="first gone"),
-        pytest.param(lambda known: known[:-1], True, id="last gone"),
-        pytest.param(lambda known: known[::-1], True, id="moved"),
+        pytest.param(lambda state: state, False, id="nothing"),
+        pytest.param(lambda state: [*state, *transcript(1, "new")], False, id="added"),
+        pytest.param(lambda state: state[1:], True, id="first gone"),
+        pytest.param(lambda state: state[:-1], True, id="last gone"),
+        pytest.param(lambda state: state[::-1], True, id="moved"),
         pytest.param(lambda _: [], True, id="emptied"),
         pytest.param(
-            lambda known: [known[0].model_copy(update={"content": "x"}), *known[1:]],
+            lambda state: [state[0].model_copy(update={"content": "x"}), *state[1:]],
             True,
             id="other words",
         ),
         pytest.param(
-            lambda known: [*known[:1], HumanMessage("words 1", id="m1"), *known[2:]],
+            lambda state: [*state[:1], HumanMessage("words 1", id="m1"), *state[2:]],
             True,
             id="another role",
         ),
     ],
 )
-def test_a_hosts_change_is_seen(change: object, edited: bool) -> None:  # noqa: FBT001
+def test_a_hosts_change_is_seen(change: object, edited_state: bool) -> None:  # noqa: FBT001
     """A transcript with another beginning was changed; a longer one was not."""
     assert callable(change)
-    state = stepped(State(), Update(messages=transcript(6)), InMemoryStore())
-    assert edited == edited_by_host({**state, "messages": change(state["messages"])})
+    state = state_after(State(), Update(messages=transcript(6)), InMemoryStore())
+    assert edited_state == edited_by_host({**state, "messages": change(state["messages"])})
 
 
 @given(st.integers(1, 40), st.data())
@@ -113,17 +113,17 @@ def test_a_record_of_which_a_stretch_is_left_was_not_emptied(
     size: int, data: st.DataObject
 ) -> None:
     """After a host removes messages in front and behind, the offloaded part stays."""
-    state = stepped(State(), Update(messages=transcript(size)), InMemoryStore())
-    behind = data.draw(st.integers(0, size - 1))
-    left = data.draw(st.integers(min(behind + 1, size - behind), size - behind))
-    stretch = state["messages"][size - behind - left : size - behind]
+    state = state_after(State(), Update(messages=transcript(size)), InMemoryStore())
+    offset = data.draw(st.integers(0, size - 1))
+    size_left = data.draw(st.integers(min(offset + 1, size - offset), size - offset))
+    stretch = state["messages"][size - offset - size_left : size - offset]
     assert offloaded_of({**state, "offloaded": SEALED, "messages": stretch}) is not None
 
 
 def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
     """New messages alone are a new transcript without an older part."""
     state: State = {
-        **stepped(State(), Update(messages=transcript(9)), InMemoryStore()),
+        **state_after(State(), Update(messages=transcript(9)), InMemoryStore()),
         "offloaded": SEALED,
     }
     assert offloaded_of({**state, "messages": []}) is None
@@ -133,24 +133,26 @@ def test_a_record_of_which_nothing_is_left_was_emptied() -> None:
 def test_what_was_emptied_stays_so() -> None:
     """A step that knows nothing of it does not bring the older part back."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=transcript(4)), store)
-    emptied: State = {**state, "offloaded": SEALED, "messages": transcript(2, "new")}
-    after = stepped(emptied, Update(messages=transcript(1, "answer")), store)
+    state = state_after(State(), Update(messages=transcript(4)), store)
+    later_state: State = {**state, "offloaded": SEALED, "messages": transcript(2, "new")}
+    after = state_after(later_state, Update(messages=transcript(1, "answer")), store)
     assert after["offloaded"] is None
-    assert after["messages"] == replay(told(after, store)).messages
+    assert after["messages"] == replay(events_of_state(after, store)).messages
 
 
 def test_what_is_offloaded_stays_offloaded() -> None:
     """A step on a longer transcript changes nothing of its older part."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=transcript(4)), store)
-    after = stepped({**state, "offloaded": SEALED}, Update(messages=transcript(1, "answer")), store)
+    state = state_after(State(), Update(messages=transcript(4)), store)
+    after = state_after(
+        {**state, "offloaded": SEALED}, Update(messages=transcript(1, "answer")), store
+    )
     assert SEALED == after["offloaded"]
 
 
 def test_the_ends_are_few() -> None:
     """The state does not name each message once more."""
-    state = stepped(State(), Update(messages=transcript(400)), InMemoryStore())
+    state = state_after(State(), Update(messages=transcript(400)), InMemoryStore())
     ends = state["event_log"]["ends"]
     assert {"m0", "m399", "m398", "m396"} <= {*ends}
     assert len(ends) == len({*ends}) == 10
@@ -159,28 +161,28 @@ def test_the_ends_are_few() -> None:
 def test_an_edit_is_after_what_is_offloaded() -> None:
     """The event log replaces what the state has, and keeps the rest of the transcript."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=transcript(8)), store)
-    gone = [RemoveMessage(id=each.id or "") for each in transcript(4)]
-    offloaded: Offloaded = {**SEALED, "last": "m3", "messages": 4}
-    live = stepped(state, Update(messages=gone, offloaded=offloaded), store)
+    state = state_after(State(), Update(messages=transcript(8)), store)
+    messages = [RemoveMessage(id=message.id or "") for message in transcript(4)]
+    head: Offloaded = {**SEALED, "last": "m3", "messages": 4}
+    live = state_after(state, Update(messages=messages, offloaded=head), store)
     assert 4 == live["event_log"]["length"]
-    edited: State = {**live, "messages": live["messages"][1:]}
-    after = stepped(edited, Update(messages=transcript(1, "new")), store)
+    edited_state: State = {**live, "messages": live["messages"][1:]}
+    after = state_after(edited_state, Update(messages=transcript(1, "new")), store)
     assert [*transcript(4), *transcript(8)[5:], *transcript(1, "new")] == replay(
-        told(after, store)
+        events_of_state(after, store)
     ).messages
 
 
 def test_texts_that_the_event_log_has_are_not_added_twice() -> None:
     """What entered and was put back in the same step is in the event log already."""
     store = InMemoryStore()
-    state = stepped(State(), Update(messages=transcript(4)), store)
-    entered: State = {**state, "messages": [*state["messages"], *transcript(3, "new")]}
+    state = state_after(State(), Update(messages=transcript(4)), store)
+    options: State = {**state, "messages": [*state["messages"], *transcript(3, "new")]}
     run = scope(store)
     run.step_log.returned |= {"new0", "new2"}
-    after = drive(write_ahead(entered, run, Update(messages=[])))
+    after = drive(write_ahead(options, run, Update(messages=[])))
     assert EMPTY == after.get("event_log", EMPTY)
-    head: EventLogHead = drive(write_ahead(entered, run, Update(messages=transcript(1, "answer"))))[
+    head: EventLogHead = drive(write_ahead(options, run, Update(messages=transcript(1, "answer"))))[
         "event_log"
     ]
     assert state["event_log"]["count"] + 2 == head["count"]
