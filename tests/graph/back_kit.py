@@ -39,9 +39,9 @@ def entry(conversation: Conversation) -> Any:
     return entry_of(item)
 
 
-def three(opened: Opening, **options: Any) -> Conversation:
+def three(open_thread: Opening, **options: Any) -> Conversation:
     """A conversation of three turns."""
-    conversation = opened(**options)
+    conversation = open_thread(**options)
     for number in (1, 2, 3):
         conversation.say(f"q{number}")
     return conversation

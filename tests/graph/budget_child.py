@@ -16,18 +16,18 @@ ANSWER = "A spider has eight legs, two more than an insect has."
 
 def model(_: Any) -> str:
     """Answer, unless this is where the process ends."""
-    return _asked("model", ANSWER)
+    return _note_call("model", ANSWER)
 
 
 def judge(_: Any) -> float:
     """Be content, unless this is where the process ends."""
-    return float(_asked("judge", "0.9"))
+    return float(_note_call("judge", "0.9"))
 
 
-def _asked(place: str, reply: str) -> str:
+def _note_call(position: str, reply: str) -> str:
     with (FOLDER / "asked.txt").open("a") as lines:
-        lines.write(f"{place}\n")
-    if place == WHERE:
+        lines.write(f"{position}\n")
+    if position == WHERE:
         os.kill(os.getpid(), signal.SIGKILL)
     return reply
 

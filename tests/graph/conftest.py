@@ -14,7 +14,7 @@ from unsay.events.stream_events import StreamEvent
 from unsay.runtime import Scope
 
 KINDS: dict[str, Any] = {
-    get_args(get_type_hints(each)["unsay"])[0]: each for each in get_args(StreamEvent)
+    get_args(get_type_hints(arg)["unsay"])[0]: arg for arg in get_args(StreamEvent)
 }
 """The type of each kind of stream event."""
 ADAPTERS = {kind: TypeAdapter(event_type) for kind, event_type in KINDS.items()}
@@ -52,7 +52,7 @@ collect_ignore = ["budget_child.py", "reversible_child.py"]
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opening]:
+def open_thread(tmp_path: Path) -> Iterator[Opening]:
     """Opens a thread of one file on each call."""
     conversations: list[Conversation] = []
 

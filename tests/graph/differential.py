@@ -59,18 +59,22 @@ class Step:
 
 def serials(messages: Collection[Said]) -> set[int]:
     """The numbers of some messages."""
-    return {each.serial for each in messages}
+    return {message.serial for message in messages}
 
 
 def ends_of(messages: Sequence[Said]) -> list[int]:
     """The places of the last answers of the turns: a turn ends where the next question begins."""
-    roles = [*(each.role for each in messages), "human"]
-    return [place for place in range(len(messages)) if roles[place : place + 2] == ["ai", "human"]]
+    roles = [*(message.role for message in messages), "human"]
+    return [
+        position
+        for position in range(len(messages))
+        if roles[position : position + 2] == ["ai", "human"]
+    ]
 
 
-def answered(messages: Sequence[Said]) -> list[Said]:
+def answers_in(messages: Sequence[Said]) -> list[Said]:
     """The answers among them."""
-    return [each for each in messages if each.role == "ai"]
+    return [message for message in messages if message.role == "ai"]
 
 
 @dataclass(slots=True)
@@ -93,12 +97,12 @@ class Line:
 
     def told(self) -> list[tuple[str, str]]:
         """The transcript as roles and words."""
-        return [(each.role, each.text) for each in self.transcript]
+        return [(message.role, message.text) for message in self.transcript]
 
     def say(self, question: str, drafts: Sequence[tuple[str, float]]) -> None:
         """A question, and one draft after another; rejected drafts remove nothing."""
         self.begun = True
-        self.transcript = [replace(each, judged=True) for each in self.transcript]
+        self.transcript = [replace(message, judged=True) for message in self.transcript]
         self.transcript.append(Said(role="human", text=question))
         assert all(score < 0.5 for _, score in drafts[:-1])
         text, score = drafts[-1]
@@ -122,99 +126,102 @@ class Line:
 
     def retry(self, answer: str) -> None:
         """The last question once more; the names of its answer are those of the new one."""
-        asked = self._last_question()
-        base = self._before(asked[0])
-        gone = self._swap(base, ())
-        self.transcript += [replace(each, serial=next(_SERIALS)) for each in asked]
-        self._did(Step(turn=True, base=base, tail=gone))
-        answers = answered(gone)
-        old = [each for each in answers if each.judged][:1] or answers[-1:]
-        names = AUTOMATIC.union(*(each.names for each in old))
+        question = self._last_question()
+        base = self._before(question[0])
+        removed = self._swap(base, ())
+        self.transcript += [replace(message, serial=next(_SERIALS)) for message in question]
+        self._did(Step(turn=True, base=base, tail=removed))
+        answers = answers_in(removed)
+        old = [answer for answer in answers if answer.judged][:1] or answers[-1:]
+        names = AUTOMATIC.union(*(item.names for item in old))
         self._put(Said(role="ai", text=answer, names=names, judged=True))
 
     def undo(self, keep: Collection[int] = ()) -> None:
         """The newest step is taken back."""
         if not self.steps:
             raise RefusedError
-        step, left = self.steps[-1], self._redoable(keep)
+        step = self.steps[-1]
+        is_redoable = self._redoable(keep)
         if step.named is not None:
             self.steps.pop()
-            self.undone = [*left, (self._renamed(step), self._here(keep))]
+            self.undone = [*is_redoable, (self._renamed(step), self._here(keep))]
             return
         if step.ids:
             keep = self._others(step)
-        gone = self._swap(step.base, step.tail, keep, notes=not step.ids)
+        removed = self._swap(step.base, step.tail, keep, notes=not step.ids)
         self.steps.pop()
-        again = not step.turn or bool(gone and gone[-1].role == "ai")
-        back = (replace(step, tail=gone), self._here(keep))
-        self.undone = [*left, back] if again else []
+        has_answer = not step.turn or bool(removed and removed[-1].role == "ai")
+        redo_step = (replace(step, tail=removed), self._here(keep))
+        self.undone = [*is_redoable, redo_step] if has_answer else []
 
     def redo(self, keep: Collection[int] = ()) -> None:
         """The step that was undone last is made again."""
-        left = self._redoable(keep)
-        if not left:
+        is_redoable = self._redoable(keep)
+        if not is_redoable:
             raise RefusedError
-        step = left[-1][0]
+        step = is_redoable[-1][0]
         if step.named is not None:
             self._did(self._renamed(step))
-            self.undone = left[:-1]
+            self.undone = is_redoable[:-1]
             return
         if step.ids:
             keep = self._others(step)
-        gone = self._swap(step.base, step.tail, keep, notes=not step.ids)
-        self._did(replace(step, tail=gone))
-        self.undone = left[:-1]
+        removed = self._swap(step.base, step.tail, keep, notes=not step.ids)
+        self._did(replace(step, tail=removed))
+        self.undone = is_redoable[:-1]
 
     def rollback(
         self, to: str | None = None, turns: int | None = None, keep: Collection[int] = ()
     ) -> None:
         """Back to a checkpoint, or some turns."""
         base = self._landing(to, turns, keep)
-        gone = self._swap(base, (), keep)
-        if gone:
-            self._did(Step(turn=False, base=base, tail=gone))
+        removed = self._swap(base, (), keep)
+        if removed:
+            self._did(Step(turn=False, base=base, tail=removed))
 
     def restore(self, base: int | None, tail: Sequence[Said]) -> None:
         """Removed messages return to their place, and those in that place are removed."""
         if serials(tail) <= serials(self.transcript):
             raise RefusedError
-        gone = self._swap(base, tail)
-        self._did(Step(turn=False, base=base, tail=gone))
+        removed = self._swap(base, tail)
+        self._did(Step(turn=False, base=base, tail=removed))
 
     def pick(self, messages: Sequence[Said]) -> None:
         """Append messages of another branch; those that are present already are copied."""
         step = Step(turn=False, base=self.transcript[-1].serial if self.transcript else None)
-        there = serials(self.transcript)
-        for each in messages:
-            serial = next(_SERIALS) if each.serial in there else each.serial
-            self._put(replace(each, serial=serial, names=frozenset()))
+        present_serials = serials(self.transcript)
+        for message in messages:
+            serial = next(_SERIALS) if message.serial in present_serials else message.serial
+            self._put(replace(message, serial=serial, names=frozenset()))
         self._did(step)
 
     def checkpoint(self, name: str, keep: Collection[int] = ()) -> None:
         """The newest answer gets a name to go back to."""
-        said = answered([each for each in self.transcript if each.serial not in keep])
-        if not said:
+        answers = answers_in([message for message in self.transcript if message.serial not in keep])
+        if not answers:
             raise RefusedError
-        step = Step(turn=False, base=None, named=(said[-1].serial, said[-1].names | {name}))
+        step = Step(turn=False, base=None, named=(answers[-1].serial, answers[-1].names | {name}))
         self._did(self._renamed(step))
 
     def edit(self, turn: int, question: str, answer: str) -> None:
         """The question of a turn in other words; all that followed is set aside."""
-        asked = [each for each in self._turn(turn) if each.role == "human"]
-        if not asked:
+        asked_turn = [item for item in self._turn(turn) if item.role == "human"]
+        if not asked_turn:
             raise RefusedError
-        base = self._before(asked[0])
-        gone = self._swap(base, ())
-        self._did(Step(turn=True, base=base, tail=gone))
+        base = self._before(asked_turn[0])
+        removed = self._swap(base, ())
+        self._did(Step(turn=True, base=base, tail=removed))
         self._put(Said(role="human", text=question))
         self._put(Said(role="ai", text=answer, names=AUTOMATIC, judged=True))
 
     def remove_turn(self, turn: int) -> None:
         """One turn is taken out, and the later ones stay."""
-        found = self._turn(turn)
-        step = Step(turn=False, base=self._before(found[0]), ids=frozenset(serials(found)))
-        gone = self._swap(step.base, (), self._others(step), notes=False)
-        self._did(replace(step, tail=gone))
+        found_turn = self._turn(turn)
+        step = Step(
+            turn=False, base=self._before(found_turn[0]), ids=frozenset(serials(found_turn))
+        )
+        removed = self._swap(step.base, (), self._others(step), notes=False)
+        self._did(replace(step, tail=removed))
 
     def order(self, carry_out: Callable[[Collection[int]], None]) -> None:
         """A typed command: it is not in the transcript, and a waiting question stays."""
@@ -231,75 +238,79 @@ class Line:
         if to is not None or turns is not None:
             end = self._place(self._landing(to, turns))
         transcript = self.transcript[:end]
-        ends = [transcript[place].serial for place in ends_of(transcript)]
+        ends = [transcript[session].serial for session in ends_of(transcript)]
         steps = [Step(turn=True, base=base) for base in [None, *ends][: len(ends)]]
-        ever = {each.serial: each for each in transcript}
+        ever = {message.serial: message for message in transcript}
         return Line(transcript=transcript, steps=steps, ever=ever, begun=True)
 
     def put_in(self, messages: Sequence[tuple[Literal["human", "ai"], str]]) -> None:
         """A host adds messages: a step, and only these messages leave when it is undone."""
         base = self.transcript[-1].serial if self.transcript else None
-        added = [Said(role=role, text=text) for role, text in messages]
-        for each in added:
-            self._put(each)
-        self._did(Step(turn=False, base=base, ids=frozenset(serials(added))))
+        added_messages = [Said(role=role, text=text) for role, text in messages]
+        for item in added_messages:
+            self._put(item)
+        self._did(Step(turn=False, base=base, ids=frozenset(serials(added_messages))))
 
     def take_out(self, message: Said) -> None:
         """A host takes a message away: a step that leaves a branch."""
         step = Step(turn=False, base=self._before(message), ids=frozenset([message.serial]))
-        gone = self._swap(step.base, (), self._others(step), notes=False)
-        self._did(replace(step, tail=gone))
+        removed = self._swap(step.base, (), self._others(step), notes=False)
+        self._did(replace(step, tail=removed))
 
     def replace(self, message: Said, text: str) -> None:
         """A host puts other words in its place: a step that leaves a branch."""
-        base, ids = self._before(message), frozenset([message.serial])
+        base = self._before(message)
+        ids = frozenset([message.serial])
         self._exchange(replace(message, text=text))
         self._did(Step(turn=False, base=base, tail=(message,), ids=ids))
 
     def clear(self) -> None:
         """A host empties the transcript: a step that leaves a branch."""
-        if gone := self._swap(None, (), notes=False):
-            self._did(Step(turn=False, base=None, tail=gone, ids=frozenset(serials(gone))))
+        if removed := self._swap(None, (), notes=False):
+            self._did(Step(turn=False, base=None, tail=removed, ids=frozenset(serials(removed))))
 
     def waiting(self) -> list[Said]:
         """The user's words at the end that nothing answers."""
-        place = len(self.transcript)
-        while place and self.transcript[place - 1].role == "human":
-            place -= 1
-        return self.transcript[place:]
+        position = len(self.transcript)
+        while position and self.transcript[position - 1].role == "human":
+            position -= 1
+        return self.transcript[position:]
 
     def lost(self) -> set[str]:
         """Words that were said here, and is in the transcript no longer."""
-        return {each.text for each in self.ever.values()} - {each.text for each in self.transcript}
+        return {item.text for item in self.ever.values()} - {
+            message.text for message in self.transcript
+        }
 
     def _base_of_turn(self) -> int | None:
         """What a host added before the question is no part of the turn."""
-        added = frozenset[int]().union(*(each.ids for each in self.steps))
+        added_messages = frozenset[int]().union(*(step.ids for step in self.steps))
         waiting = self.waiting()
-        left = [each.serial for each in waiting[:-1] if each.serial in added]
-        return left[-1] if left else self._before(waiting[0])
+        serials = [item.serial for item in waiting[:-1] if item.serial in added_messages]
+        return serials[-1] if serials else self._before(waiting[0])
 
     def _put(self, message: Said) -> None:
         self.transcript.append(message)
-        self.ever |= {each.serial: each for each in self.transcript}
+        self.ever |= {message.serial: message for message in self.transcript}
 
     def _renamed(self, step: Step) -> Step:
         """Give a message the checkpoint of a step; the step that takes it away again."""
         assert step.named is not None
         serial, names = step.named
-        for each in [each for each in self.transcript if each.serial == serial]:
-            self._exchange(replace(each, names=names))
-            return replace(step, named=(serial, each.names))
+        for message in [message for message in self.transcript if message.serial == serial]:
+            self._exchange(replace(message, names=names))
+            return replace(step, named=(serial, message.names))
         return step
 
     def _exchange(self, message: Said) -> None:
-        place = [each.serial for each in self.transcript].index(message.serial)
-        self.transcript[place] = message
+        index = [message.serial for message in self.transcript].index(message.serial)
+        self.transcript[index] = message
         self.ever[message.serial] = message
 
     def _did(self, step: Step) -> None:
         self.steps.append(step)
-        self.undone, self.begun = [], True
+        self.undone = []
+        self.begun = True
 
     def _swap(
         self,
@@ -310,15 +321,17 @@ class Line:
         notes: bool = True,
     ) -> tuple[Said, ...]:
         """Replace what follows a message with a tail; what was there is stored as a branch."""
-        place = self._place(base)
-        stay = [each for each in self.transcript[place:] if each.serial in keep]
-        gone = tuple(each for each in self.transcript[place:] if each.serial not in keep)
-        there = serials([*self.transcript[:place], *stay])
-        back = [each for each in tail if each.serial not in there]
-        self.transcript = [*self.transcript[:place], *back, *stay]
-        if gone and notes:
-            self.left.append((base, gone))
-        return gone
+        position = self._place(base)
+        stay = [message for message in self.transcript[position:] if message.serial in keep]
+        transcript = tuple(
+            message for message in self.transcript[position:] if message.serial not in keep
+        )
+        present_serials = serials([*self.transcript[:position], *stay])
+        restored_tail = [item for item in tail if item.serial not in present_serials]
+        self.transcript = [*self.transcript[:position], *restored_tail, *stay]
+        if transcript and notes:
+            self.left.append((base, transcript))
+        return transcript
 
     def _others(self, step: Step) -> set[int]:
         """All messages but those of a removed turn."""
@@ -326,76 +339,76 @@ class Line:
 
     def _turn(self, turn: int) -> list[Said]:
         """The messages of an answered turn."""
-        said = self.transcript
-        ends = ends_of(said)
+        transcript = self.transcript
+        ends = ends_of(transcript)
         if not 0 < turn <= len(ends):
             raise RefusedError
-        return said[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1] + 1]
+        return transcript[0 if turn == 1 else ends[turn - 2] + 1 : ends[turn - 1] + 1]
 
     def _place(self, base: int | None) -> int:
         """Index behind a message."""
         if base is None:
             return 0
-        for place, each in enumerate(self.transcript, start=1):
-            if each.serial == base:
-                return place
+        for position, item in enumerate(self.transcript, start=1):
+            if item.serial == base:
+                return position
         raise RefusedError
 
     def _before(self, message: Said) -> int | None:
         """Number of the message before one."""
-        place = self._place(message.serial) - 1
-        return self.transcript[place - 1].serial if place else None
+        position = self._place(message.serial) - 1
+        return self.transcript[position - 1].serial if position else None
 
     def _here(self, keep: Collection[int]) -> int | None:
         """The last message of the conversation."""
-        said = [each.serial for each in self.transcript if each.serial not in keep]
-        return said[-1] if said else None
+        serials = [message.serial for message in self.transcript if message.serial not in keep]
+        return serials[-1] if serials else None
 
     def _redoable(self, keep: Collection[int]) -> list[tuple[Step, int | None]]:
         """What was undone, unless the conversation went on."""
-        here = bool(self.undone) and self.undone[-1][1] == self._here(keep)
-        return self.undone if here else []
+        is_here = bool(self.undone) and self.undone[-1][1] == self._here(keep)
+        return self.undone if is_here else []
 
     def _landing(self, to: str | None, turns: int | None, keep: Collection[int] = ()) -> int | None:
         """Where an order leads."""
         if to is not None:
-            found = [each.serial for each in self.transcript if to in each.names]
-            if not found:
+            serials = [message.serial for message in self.transcript if to in message.names]
+            if not serials:
                 raise RefusedError
-            return found[0]
-        said = [each for each in self.transcript if each.serial not in keep]
+            return serials[0]
+        transcript = [message for message in self.transcript if message.serial not in keep]
         if turns is not None:
-            return self._before(self._turn_start(said, turns))
-        if not said:
+            return self._before(self._turn_start(transcript, turns))
+        if not transcript:
             raise RefusedError
-        older = self.transcript[: self._place(said[-1].serial) - 1]
-        marks = [each.serial for each in older if each.names]
-        return marks[-1] if marks else self._before(self._last_turn(said))
+        older = self.transcript[: self._place(transcript[-1].serial) - 1]
+        marks = [item.serial for item in older if item.names]
+        return marks[-1] if marks else self._before(self._last_turn(transcript))
 
-    def _turn_start(self, said: Sequence[Said], turns: int) -> Said:
+    def _turn_start(self, answers: Sequence[Said], turns: int) -> Said:
         """Return the first message of the last N turns."""
-        ends = ends_of(said)
+        ends = ends_of(answers)
         if not 0 < turns <= len(ends):
             raise RefusedError
-        return said[0 if turns == len(ends) else ends[-turns - 1] + 1]
+        return answers[0 if turns == len(ends) else ends[-turns - 1] + 1]
 
-    def _last_turn(self, said: Sequence[Said]) -> Said:
+    def _last_turn(self, answers: Sequence[Said]) -> Said:
         """The first message of the last turn; without a question the first of all."""
-        place = len(said) - 1
-        while place and said[place].role == "ai":
-            place -= 1
-        while place and said[place - 1].role == "human":
-            place -= 1
-        return said[place]
+        position = len(answers) - 1
+        while position and answers[position].role == "ai":
+            position -= 1
+        while position and answers[position - 1].role == "human":
+            position -= 1
+        return answers[position]
 
     def _last_question(self) -> list[Said]:
         """Return the newest question with the unanswered messages before it."""
-        said = list(self.transcript)
-        while said and said[-1].role == "ai":
-            said.pop()
-        first = len(said)
-        while first and said[first - 1].role == "human":
+        transcript = list(self.transcript)
+        while transcript and transcript[-1].role == "ai":
+            transcript.pop()
+        first = len(transcript)
+        while first and transcript[first - 1].role == "human":
             first -= 1
-        if not said:
+        if not transcript:
             raise RefusedError
-        return said[first:]
+        return transcript[first:]

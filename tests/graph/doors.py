@@ -113,12 +113,17 @@ class Door:
             "pins": ("message_id",),
             "forgotten": ("kind", "message_ids"),
         }
-        listed = {key: self._fields(state.get(key, []), *names[key]) for key in names}
-        return listed | {
+        fields = {key: self._fields(state.get(key, []), *names[key]) for key in names}
+        return fields | {
             "transcript": list(map(text_of, messages)),
             "judged": [
-                (noted.get("outcome"), noted.get("turn"), noted.get("topic"), _label(noted))
-                for noted in map(annotation_of, messages)
+                (
+                    annotation.get("outcome"),
+                    annotation.get("turn"),
+                    annotation.get("topic"),
+                    _label(annotation),
+                )
+                for annotation in map(annotation_of, messages)
             ],
             "sent next": (
                 self._named(list(state.get("asked_for", []))),
@@ -146,18 +151,18 @@ class Door:
             return list(map(self._named, value))
         if value in self.texts:
             return self.texts[value]
-        return masked(value) if isinstance(value, str) else value
+        return without_ids(value) if isinstance(value, str) else value
 
     def _branch(self, branch: RemovedBranch) -> tuple[Any, ...]:
         texts = list(map(text_of, spoken(branch.messages)))
         return branch.kind, self._named(branch.base), texts, list(map(text_of, branch.drafts))
 
 
-def _label(noted: Mapping[str, Any]) -> Any:
-    return noted.get("rating", {}).get("label")
+def _label(annotation: Mapping[str, Any]) -> Any:
+    return annotation.get("rating", {}).get("label")
 
 
-def masked(text: str) -> str:
+def without_ids(text: str) -> str:
     """Return a text without ids."""
     return _IDS.sub("ID", text)
 
@@ -168,7 +173,7 @@ class Typed(Door):
     def carry_out(self, line: str) -> Told:
         """See `Door.carry_out`."""
         reply = self.conversation.say(line)
-        return Told(notice=masked(reply.text) if reply.kind == "notice" else "")
+        return Told(notice=without_ids(reply.text) if reply.kind == "notice" else "")
 
 
 class Graph(Door):
@@ -182,8 +187,9 @@ class Graph(Door):
         """Run the graph on an input."""
         self.conversation.graph.invoke(value, config())
         state = self.state()
-        last, refusal = state["messages"][-1], state.get("refusal")
-        text = masked(text_of(last)) if is_notice(last) else ""
+        last = state["messages"][-1]
+        refusal = state.get("refusal")
+        text = without_ids(text_of(last)) if is_notice(last) else ""
         return Told(notice=text, refusal=refusal["kind"] if refusal else "")
 
 
@@ -194,12 +200,14 @@ class Flags(Graph):
         """See `Door.carry_out`."""
         verb, _, argument = line.partition(" ")
         if verb == "/rollback" and not argument.isdecimal():
-            told = self.run({"should_rollback": True, "rollback_checkpoint_id": argument or None})
+            outcome = self.run(
+                {"should_rollback": True, "rollback_checkpoint_id": argument or None}
+            )
         elif verb == "/task":
             return self.run({"start_task": argument})
         else:
             return super().carry_out(line)
-        return Told(refusal=told.refusal)
+        return Told(refusal=outcome.refusal)
 
 
 class Orders(Graph):
@@ -210,14 +218,15 @@ class Orders(Graph):
         command = parse_command(line)
         if command is None:
             return super().carry_out(line)
-        verb, argument = command["verb"], command["argument"]
+        verb = command["verb"]
+        argument = command["argument"]
         values = order_values(typed_order(verb, argument))
         if verb == "rollback" and argument.isdecimal():
             values = {"verb": verb, "turns": int(argument)}
         if verb == "forget":
             values = {"verb": verb, "turns": argument}
-        told = self.run({"order": {name: values[name] for name in values if name != "typed"}})
-        return Told(refusal=told.refusal)
+        outcome = self.run({"order": {name: values[name] for name in values if name != "typed"}})
+        return Told(refusal=outcome.refusal)
 
 
 class Shell(Door):

@@ -78,15 +78,16 @@ class Invariants:
 
     def forget(self) -> None:
         """Nothing that was seen counts any more."""
-        self.written, self.said = [], {}
+        self.written = []
+        self.said = {}
 
     def check(self, conversation: Conversation, scene: Scene) -> None:
         """All that must hold after a step."""
-        now = snapshot_of(conversation)
+        snapshot = snapshot_of(conversation)
         _check_refusal(scene)
-        _check_views(now.values, scene)
-        self._check_event_log(conversation, conversation.messages(), now.values)
-        self._check_runs(runs_of(conversation), now, scene)
+        _check_views(snapshot.values, scene)
+        self._check_event_log(conversation, conversation.messages(), snapshot.values)
+        self._check_runs(runs_of(conversation), snapshot, scene)
 
     def _check_event_log(
         self, conversation: Conversation, transcript: list[AnyMessage], state: Mapping[str, Any]
@@ -97,54 +98,56 @@ class Invariants:
         except UnknownThreadError:
             assert [] == transcript
             return
-        told = replayed(events)
-        assert as_bytes(transcript) == as_bytes(told.messages)
+        log = replayed(events)
+        assert as_bytes(transcript) == as_bytes(log.messages)
         count = state["event_log"]["count"] if "event_log" in state else 0
-        written = [(event["id"], body_of(event)) for event in events[:count]]
-        assert self.written == written[: len(self.written)]
-        self.written = written
-        self._check_loss(transcript, told)
+        bodies = [(event["id"], body_of(event)) for event in events[:count]]
+        assert self.written == bodies[: len(self.written)]
+        self.written = bodies
+        self._check_loss(transcript, log)
 
-    def _check_loss(self, transcript: Sequence[AnyMessage], told: Replayed) -> None:
+    def _check_loss(self, transcript: Sequence[AnyMessage], log: Replayed) -> None:
         """What was ever in the transcript is there now, word for word, or in a branch."""
-        there = {message.id or "": text_of(message) for message in transcript}
-        branch = {(m.id, text_of(m)) for messages in told.branches.values() for m in messages}
-        gone = {(name, words) for name, words in self.said.items() if there.get(name) != words}
-        assert set() == gone - branch
-        self.said |= there
+        texts_by_id = {message.id or "": text_of(message) for message in transcript}
+        branch = {(m.id, text_of(m)) for messages in log.branches.values() for m in messages}
+        removed_texts = {
+            (name, text) for name, text in self.said.items() if texts_by_id.get(name) != text
+        }
+        assert set() == removed_texts - branch
+        self.said |= texts_by_id
 
-    def _check_runs(self, runs: Mapping[str, Run], now: StateSnapshot, scene: Scene) -> None:
+    def _check_runs(self, runs: Mapping[str, Run], snapshot: StateSnapshot, scene: Scene) -> None:
         """One invocation is one run, and each ended as its turn did."""
         new = [run for name, run in runs.items() if name not in scene.runs]
         working = {name for name, run in runs.items() if run.status == "running"}
-        crashed = isinstance(scene.raised, Crash)
-        if crashed or ("S5b" in KNOWN and _unopened(scene)):
+        has_crashed = isinstance(scene.raised, Crash)
+        if has_crashed or ("S5b" in KNOWN and _has_no_run(scene)):
             self.crashed |= working
         assert set() == working - self.crashed
         assert len(new) <= (scene.name in RUNS)
-        if crashed or scene.name not in RUNS:
+        if has_crashed or scene.name not in RUNS:
             return
         if scene.raised is not None:
             assert {"failed"} >= {run.status for run in new}
         elif scene.before.next or scene.name != "go_on":
-            _check_end(runs, new, now, scene)
+            _check_end(runs, new, snapshot, scene)
 
 
 def _check_end(
-    runs: Mapping[str, Run], new: Sequence[Run], now: StateSnapshot, scene: Scene
+    runs: Mapping[str, Run], new: Sequence[Run], snapshot: StateSnapshot, scene: Scene
 ) -> None:
     """The run of a turn that came to an end, or to a person."""
-    run = runs[now.values["turn"]["run_id"]]
-    wanted = "paused" if now.interrupts else "completed"
-    assert (wanted, bool(now.interrupts)) == (run.status, run.suspension is not None)
+    run = runs[snapshot.values["turn"]["run_id"]]
+    status = "paused" if snapshot.interrupts else "completed"
+    assert (status, bool(snapshot.interrupts)) == (run.status, run.suspension is not None)
     before = scene.runs.get(run.run_id)
-    unfinished = before is not None and before.status != "completed"
-    stopped = bool(scene.before.next or scene.before.tasks or unfinished)
-    went_on = scene.name in GOES_ON or (not new and (stopped or scene.name == "retry"))
-    assert bool(new) != went_on or _unopened(scene)
+    is_unfinished = before is not None and before.status != "completed"
+    has_stopped = bool(scene.before.next or scene.before.tasks or is_unfinished)
+    went_on = scene.name in GOES_ON or (not new and (has_stopped or scene.name == "retry"))
+    assert bool(new) != went_on or _has_no_run(scene)
 
 
-def _unopened(scene: Scene) -> bool:
+def _has_no_run(scene: Scene) -> bool:
     """Whether the step met a turn that had stopped before its run was opened."""
     return scene.before.next in (("__start__",), ("evaluate_quality",))
 
@@ -168,8 +171,8 @@ def _check_views(state: Mapping[str, Any], scene: Scene) -> None:
         or ("S4" in KNOWN and not _in_order(state))
     ):
         return
-    (asked,) = (text_of(m).strip() for m in state["messages"] if m.id == turn["question_id"])
-    assert [] == [v for v in scene.views if not any(asked in text_of(m) for m in v)]
+    (question,) = (text_of(m).strip() for m in state["messages"] if m.id == turn["question_id"])
+    assert [] == [v for v in scene.views if not any(question in text_of(m) for m in v)]
 
 
 def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
@@ -177,26 +180,26 @@ def _faults(view: Sequence[BaseMessage], kind: str) -> dict[str, Any]:
 
     It applies to all of them without thinking, else to the one that is called.
     """
-    own = next((name for part, name in PROVIDERS.items() if part in kind), None)
-    suited: Sequence[Provider | None] = list(DIALECTS)
+    provider = next((name for kind_part, name in PROVIDERS.items() if kind_part in kind), None)
+    dialects: Sequence[Provider | None] = list(DIALECTS)
     if any(is_thinking(block) for message in view for block in blocks_of(message)):
-        suited = [] if "S1" in KNOWN else [own]
-    found = {name: faults(view, name) for name in suited}
-    if _thinks(view) and own is not None:
-        found |= {f"{own}, thinking": faults(view, own, thinking=True)}
-    return {name: each for name, each in found.items() if each}
+        dialects = [] if "S1" in KNOWN else [provider]
+    faults_by_name = {name: faults(view, name) for name in dialects}
+    if _thinks(view) and provider is not None:
+        faults_by_name |= {f"{provider}, thinking": faults(view, provider, thinking=True)}
+    return {name: item for name, item in faults_by_name.items() if item}
 
 
 def _thinks(view: Sequence[BaseMessage]) -> bool:
     """Whether there are tool steps and each begins by thinking."""
     steps = [m for m in view if isinstance(m, AIMessage) and calls_of(m)]
-    return bool(steps) and all(any(map(is_thinking, blocks_of(each))) for each in steps)
+    return bool(steps) and all(any(map(is_thinking, blocks_of(step))) for step in steps)
 
 
 def _in_order(state: Mapping[str, Any]) -> bool:
     """Whether every segment starts in the transcript, behind the one before."""
-    places = {message.id: place for place, message in enumerate(state["messages"])}
-    starts = [places.get(run.start, -1) for run in topic_runs(state)]
+    positions = {message.id: position for position, message in enumerate(state["messages"])}
+    starts = [positions.get(run.start, -1) for run in topic_runs(state)]
     return starts == sorted(starts) and -1 not in starts
 
 
@@ -213,4 +216,4 @@ def runs_of(conversation: Conversation) -> dict[str, Run]:
 
 def as_bytes(messages: Sequence[BaseMessage]) -> list[bytes]:
     """Messages as a checkpoint would hold them."""
-    return [_SERIALIZER.dumps_typed(message_to_dict(each))[1] for each in messages]
+    return [_SERIALIZER.dumps_typed(message_to_dict(message))[1] for message in messages]

@@ -35,12 +35,12 @@ class Numbered:
         return [text_of(message) for message in self.inputs[call]]
 
 
-def scores(*given: float | str | Exception) -> Callable[[Any], Any]:
+def scores(*given_verdicts: float | str | Exception) -> Callable[[Any], Any]:
     """A judge that gives these in order, then 0.9."""
-    left = list(given)
+    verdicts = list(given_verdicts)
 
     def judge(_: Any) -> Any:
-        verdict = left.pop(0) if left else 0.9
+        verdict = verdicts.pop(0) if verdicts else 0.9
         if isinstance(verdict, Exception):
             raise verdict
         return verdict
@@ -54,19 +54,21 @@ def make(model: Any, judge: Any = None, **options: Any) -> HostGraph:
     return build_graph(model, judge=judge or scores(), **options)
 
 
-def say(graph: HostGraph, *texts: str, thread: str = "t", **more: Any) -> dict[str, Any]:
+def say(graph: HostGraph, *texts: str, thread: str = "t", **options: Any) -> dict[str, Any]:
     """Say each text; the whole state after the last."""
     state: dict[str, Any] = {}
     for text in texts:
-        state = graph.invoke({"messages": [("user", text)], **more}, config(thread))
-    return whole(graph, state, thread)
+        state = graph.invoke({"messages": [("user", text)], **options}, config(thread))
+    return whole_state(graph, state, thread)
 
 
-def whole(graph: HostGraph, returned: dict[str, Any], thread: str = "t") -> dict[str, Any]:
+def whole_state(
+    graph: HostGraph, returned_values: dict[str, Any], thread: str = "t"
+) -> dict[str, Any]:
     """The state with what a run returned, such as its interrupts; without a saver only that."""
     if graph.checkpointer is None:
-        return returned
-    return {**graph.get_state(config(thread)).values, **returned}
+        return returned_values
+    return {**graph.get_state(config(thread)).values, **returned_values}
 
 
 def last_text(state: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from tests.graph.machine_kit import (
     WINDOW,
     Actors,
     Script,
-    told,
+    roles_and_texts,
 )
 from tests.reading import branches, in_thread, replayed
 from unsay.budget.limits import CircuitPolicy
@@ -101,92 +101,100 @@ class Differential(Script, RuleBasedStateMachine):
 
     @rule(
         name=THREADS,
-        who=WHO,
+        process=WHO,
         lead=st.sampled_from(LEADS),
         failures=st.sampled_from((0, 0, 0, 1, 2, MAX_ROLLBACKS + 1)),
         score=st.sampled_from((0.9, 0.9, 0.6)),
     )
-    def say(self, name: str, who: int, lead: str, failures: int, score: float) -> None:
+    def say(self, name: str, process: int, lead: str, failures: int, score: float) -> None:
         """A turn; its first drafts may fail, and the best one is delivered if all do."""
-        whole = failures in (0, MAX_ROLLBACKS + 1)
-        if not whole and "S4" in KNOWN and name in self.windowed:
+        is_whole = failures in (0, MAX_ROLLBACKS + 1)
+        if not is_whole and "S4" in KNOWN and name in self.windowed:
             return
         question = self._question(name, lead)
         drafts = [self._answer(name, 0.1) for _ in range(failures)]
         drafts += [] if failures > MAX_ROLLBACKS else [self._answer(name, score)]
-        self._perform(name, who, question, drafts)
+        self._perform(name, process, question, drafts)
         if failures > MAX_ROLLBACKS:
             drafts = [*drafts[1:], drafts[0]]
         self.lines[name].say(question, drafts)
 
-    @rule(name=THREADS, who=WHO, leads=st.lists(st.sampled_from(LEADS), min_size=2, max_size=4))
-    def converse(self, name: str, who: int, leads: Sequence[str]) -> None:
+    @rule(name=THREADS, process=WHO, leads=st.lists(st.sampled_from(LEADS), min_size=2, max_size=4))
+    def converse(self, name: str, process: int, leads: Sequence[str]) -> None:
         """Several good turns, one process after the other."""
         for turn, lead in enumerate(leads):
-            self.say(name, (who + turn) % PROCESSES, lead, 0, 0.9)
+            self.say(name, (process + turn) % PROCESSES, lead, 0, 0.9)
 
-    @rule(one=THREADS, other=THREADS)
-    def speak_at_once(self, one: str, other: str) -> None:
+    @rule(one=THREADS, other_name=THREADS)
+    def speak_at_once(self, one: str, other_name: str) -> None:
         """Two threads have a turn at the same time, each in another process."""
-        if one == other:
+        if one == other_name:
             return
-        turns = [(name, self._question(name, ""), self._answer(name, 0.9)) for name in (one, other)]
+        turns = [
+            (name, self._question(name, ""), self._answer(name, 0.9)) for name in (one, other_name)
+        ]
         with ThreadPoolExecutor(PROCESSES) as pool:
             doing = [
-                pool.submit(self._perform, name, who, question, [answer])
-                for who, (name, question, answer) in enumerate(turns)
+                pool.submit(self._perform, name, process, question, [answer])
+                for process, (name, question, answer) in enumerate(turns)
             ]
-        for each, (name, question, answer) in zip(doing, turns, strict=True):
-            each.result()
+        for item, (name, question, answer) in zip(doing, turns, strict=True):
+            item.result()
             self.lines[name].say(question, [answer])
 
-    @rule(name=THREADS, who=WHO, then=st.sampled_from(("again", "other", "undo")))
-    def fail(self, name: str, who: int, then: str) -> None:
+    @rule(name=THREADS, process=WHO, next_step=st.sampled_from(("again", "other", "undo")))
+    def fail(self, name: str, process: int, next_step: str) -> None:
         """The model cannot be reached; another process resumes the turn, or does not."""
-        line, question = self.lines[name], self._question(name, "")
-        conversation = self._talk(name, who)
+        line = self.lines[name]
+        question = self._question(name, "")
+        conversation = self._talk(name, process)
         self.actors[name].prepare([("unreachable",)])
         with pytest.raises(ModelError):
             conversation.say(question)
         line.ask(question)
         self.readings_are_the_models()
-        if then == "undo":
-            self._talk(name, 1 - who).undo()
+        if next_step == "undo":
+            self._talk(name, 1 - process).undo()
             line.undo_question()
             return
-        again = question if then == "again" else self._question(name, "")
+        second_question = question if next_step == "again" else self._question(name, "")
         answer = self._answer(name, 0.9)
-        self._perform(name, 1 - who, again, [answer])
-        if then == "again":  # the same message, which the model of the thread adds once more below
+        self._perform(name, 1 - process, second_question, [answer])
+        if (
+            next_step == "again"
+        ):  # the same message, which the model of the thread adds once more below
             del line.ever[line.transcript.pop().serial]
         else:
             line.unask()
-        line.say(again, [answer])
+        line.say(second_question, [answer])
 
-    @rule(name=THREADS, who=WHO)
-    def undo(self, name: str, who: int) -> None:
+    @rule(name=THREADS, process=WHO)
+    def undo(self, name: str, process: int) -> None:
         """Somebody takes the newest step back."""
-        self._both(name, self.lines[name].undo, self._talk(name, who).undo)
+        self._both(name, self.lines[name].undo, self._talk(name, process).undo)
 
-    @rule(name=THREADS, who=WHO)
-    def redo(self, name: str, who: int) -> None:
+    @rule(name=THREADS, process=WHO)
+    def redo(self, name: str, process: int) -> None:
         """Somebody makes the step again that was undone last."""
-        self._both(name, self.lines[name].redo, self._talk(name, who).redo)
+        self._both(name, self.lines[name].redo, self._talk(name, process).redo)
 
-    @rule(name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
-    def rollback(self, name: str, who: int, how: str | None, turns: int, place: int) -> None:
+    @rule(name=THREADS, process=WHO, target_kind=HOW, turns=TURNS, position=PLACES)
+    def rollback(
+        self, name: str, process: int, target_kind: str | None, turns: int, position: int
+    ) -> None:
         """Somebody goes back."""
-        way = self._way(how, turns, place)
-        line, conversation = self.lines[name], self._talk(name, who)
-        self._both(name, partial(line.rollback, **way), partial(conversation.rollback, **way))
+        target = self._way(target_kind, turns, position)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
+        self._both(name, partial(line.rollback, **target), partial(conversation.rollback, **target))
 
     @rule(
         name=THREADS,
-        who=WHO,
+        process=WHO,
         verb=st.sampled_from(("undo", "redo", "rollback", "rollback", "checkpoint", "timeline")),
         turns=st.sampled_from((None, 1, 2)),
     )
-    def order(self, name: str, who: int, verb: str, turns: int | None) -> None:
+    def order(self, name: str, process: int, verb: str, turns: int | None) -> None:
         """Somebody types an order; the graph obeys it."""
         line = self.lines[name]
         annotation = self._name()
@@ -197,131 +205,150 @@ class Differential(Script, RuleBasedStateMachine):
             "checkpoint": lambda keep: line.checkpoint(annotation, keep),
             "timeline": lambda _: None,
         }
-        words = {
+        text = {
             "rollback": f"/rollback {turns or ''}".strip(),
             "checkpoint": f"/checkpoint {annotation}",
         }
-        order = words.get(verb, f"/{verb}")
-        self._perform(name, who, order, [])
+        order = text.get(verb, f"/{verb}")
+        self._perform(name, process, order, [])
         line.order(doings[verb])
 
-    @rule(name=THREADS, who=WHO)
-    def checkpoint(self, name: str, who: int) -> None:
+    @rule(name=THREADS, process=WHO)
+    def checkpoint(self, name: str, process: int) -> None:
         """Somebody marks a point."""
         annotation = self._name()
-        line, conversation = self.lines[name], self._talk(name, who)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
         self._both(
             name, partial(line.checkpoint, annotation), partial(conversation.checkpoint, annotation)
         )
 
-    @rule(name=THREADS, who=WHO)
-    def retry(self, name: str, who: int) -> None:
+    @rule(name=THREADS, process=WHO)
+    def retry(self, name: str, process: int) -> None:
         """Somebody wants another answer to the last question."""
         if "R1" in KNOWN and self.lines[name].waiting():
             return
         answer = self._answer(name, 0.9)
         self.actors[name].prepare([("answer", answer[0], None)])
-        line, conversation = self.lines[name], self._talk(name, who)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
         self._both(name, partial(line.retry, answer[0]), conversation.retry)
 
-    @rule(name=THREADS, who=WHO, turn=TURNS)
-    def edit(self, name: str, who: int, turn: int) -> None:
+    @rule(name=THREADS, process=WHO, turn=TURNS)
+    def edit(self, name: str, process: int, turn: int) -> None:
         """Somebody puts a question in other words."""
         if self.lines[name].waiting():
             return
-        question, answer = self._question(name, ""), self._answer(name, 0.9)
+        question = self._question(name, "")
+        answer = self._answer(name, 0.9)
         self.actors[name].prepare([("answer", answer[0], None)])
-        line, conversation = self.lines[name], self._talk(name, who)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
         real = partial(conversation.edit, turn, question)
         self._both(name, partial(line.edit, turn, question, answer[0]), real)
 
-    @rule(name=THREADS, who=WHO, turn=TURNS)
-    def remove_turn(self, name: str, who: int, turn: int) -> None:
+    @rule(name=THREADS, process=WHO, turn=TURNS)
+    def remove_turn(self, name: str, process: int, turn: int) -> None:
         """Somebody takes one turn out."""
-        line, conversation = self.lines[name], self._talk(name, who)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
         self._both(name, partial(line.remove_turn, turn), partial(conversation.remove, turn))
 
-    @rule(name=THREADS, who=WHO, place=PLACES)
-    def restore(self, name: str, who: int, place: int) -> None:
+    @rule(name=THREADS, process=WHO, position=PLACES)
+    def restore(self, name: str, process: int, position: int) -> None:
         """Somebody brings back what was taken off."""
-        line, conversation = self.lines[name], self._talk(name, who)
+        line = self.lines[name]
+        conversation = self._talk(name, process)
         if not line.left:
             return
-        base, tail = line.left[-1 - place % len(line.left)]
+        base, tail = line.left[-1 - position % len(line.left)]
         branch = self._cut(conversation, tail)
         self._both(name, partial(line.restore, base, tail), partial(conversation.restore, branch))
 
-    @rule(name=THREADS, who=WHO, other=THREADS, place=PLACES)
-    def pick(self, name: str, who: int, other: str, place: int) -> None:
+    @rule(name=THREADS, process=WHO, other_name=THREADS, position=PLACES)
+    def pick(self, name: str, process: int, other_name: str, position: int) -> None:
         """Somebody takes an answer over from a thread, maybe this one."""
-        line, conversation = self.lines[name], self._talk(name, who)
-        said = self.lines[other].transcript
-        found = [i for i, each in enumerate(said) if each.role == "ai"]
-        if not found or not line.transcript:
+        line = self.lines[name]
+        conversation = self._talk(name, process)
+        transcript = self.lines[other_name].transcript
+        answer_indexes = [i for i, item in enumerate(transcript) if item.role == "ai"]
+        if not answer_indexes or not line.transcript:
             return
-        end = found[place % len(found)]
-        chosen = said[max(0, end - 1) : end + 1]
-        ids = self._ids(other)
-        self.heard[name] |= set(_NUMBER.findall(" ".join(each.text for each in chosen)))
-        wanted = [ids[self.lines[other].transcript.index(each)] for each in chosen]
-        self._both(name, partial(line.pick, chosen), partial(conversation.pick, wanted, other))
-
-    @rule(target=THREADS, name=THREADS, who=WHO, how=HOW, turns=TURNS, place=PLACES)
-    def fork(self, name: str, who: int, how: str | None, turns: int, place: int) -> Any:
-        """Continue in a fork."""
-        way = self._way(how, turns, place)
-        real = {"at" if key == "to" else key: value for key, value in way.items()}
-        line, conversation, new = self.lines[name], self._talk(name, who), f"t{len(self.lines)}"
-        made = self._both(
-            name, partial(line.fork, **way), partial(conversation.fork, thread=new, **real)
+        end = answer_indexes[position % len(answer_indexes)]
+        picked_messages = transcript[max(0, end - 1) : end + 1]
+        ids = self._ids(other_name)
+        self.heard[name] |= set(
+            _NUMBER.findall(" ".join(message.text for message in picked_messages))
         )
-        if made is None:
+        message_ids = [
+            ids[self.lines[other_name].transcript.index(message)] for message in picked_messages
+        ]
+        self._both(
+            name,
+            partial(line.pick, picked_messages),
+            partial(conversation.pick, message_ids, other_name),
+        )
+
+    @rule(target=THREADS, name=THREADS, process=WHO, target_kind=HOW, turns=TURNS, position=PLACES)
+    def fork(
+        self, name: str, process: int, target_kind: str | None, turns: int, position: int
+    ) -> Any:
+        """Continue in a fork."""
+        target = self._way(target_kind, turns, position)
+        real = {"at" if key == "to" else key: value for key, value in target.items()}
+        line = self.lines[name]
+        conversation = self._talk(name, process)
+        new = f"t{len(self.lines)}"
+        new_line = self._both(
+            name, partial(line.fork, **target), partial(conversation.fork, thread=new, **real)
+        )
+        if new_line is None:
             return multiple()
         if name in self.windowed:
             self.windowed.add(new)
-        return self._begun(new, made)
+        return self._begun(new, new_line)
 
-    @rule(name=THREADS, who=WHO, kinds=st.sampled_from((("human", "ai"), ("ai",), ("human",))))
-    def put_in(self, name: str, who: int, kinds: Sequence[Any]) -> None:
+    @rule(name=THREADS, process=WHO, kinds=st.sampled_from((("human", "ai"), ("ai",), ("human",))))
+    def put_in(self, name: str, process: int, kinds: Sequence[Any]) -> None:
         """A host puts messages in the transcript."""
-        made = [
+        new_line = [
             (role, self._question(name, "") if role == "human" else self._answer(name, 0.9)[0])
             for role in kinds
         ]
-        self._talk(name, who).add([(role, text) for role, text in made])
-        self.lines[name].put_in(made)
+        self._talk(name, process).add([(role, text) for role, text in new_line])
+        self.lines[name].put_in(new_line)
 
-    @rule(name=THREADS, who=WHO, place=PLACES, node=st.booleans())
-    def remove(self, name: str, who: int, place: int, *, node: bool) -> None:
+    @rule(name=THREADS, process=WHO, position=PLACES, node=st.booleans())
+    def remove(self, name: str, process: int, position: int, *, node: bool) -> None:
         """A host takes a message off the transcript, by the conversation or by the graph."""
-        if (found := self._some_message(name, place)) is None:
+        if (found_message := self._some_message(name, position)) is None:
             return
-        message, message_id = found
-        gone = [RemoveMessage(id=message_id)]
-        conversation = self._talk(name, who)
-        held = conversation.graph.get_state(config(name)).values.get("messages", [])
-        if node and message_id in {each.id for each in held}:
-            values = {"messages": gone}
+        message, message_id = found_message
+        removals = [RemoveMessage(id=message_id)]
+        conversation = self._talk(name, process)
+        messages = conversation.graph.get_state(config(name)).values.get("messages", [])
+        if node and message_id in {message.id for message in messages}:
+            values = {"messages": removals}
             conversation.graph.update_state(config(name), values, as_node="create_checkpoint")
         else:
-            conversation.add(gone)
+            conversation.add(removals)
         self.lines[name].take_out(message)
 
-    @rule(name=THREADS, who=WHO, place=PLACES)
-    def replace(self, name: str, who: int, place: int) -> None:
+    @rule(name=THREADS, process=WHO, position=PLACES)
+    def replace(self, name: str, process: int, position: int) -> None:
         """A host puts other words in the place of a question."""
-        found = self._some_message(name, place)
-        if found is None or found[0].role != "human":
+        found_message = self._some_message(name, position)
+        if found_message is None or found_message[0].role != "human":
             return
-        message, message_id = found
-        words = self._question(name, "")
-        self._talk(name, who).add([HumanMessage(words, id=message_id)])
-        self.lines[name].replace(message, words)
+        message, message_id = found_message
+        question = self._question(name, "")
+        self._talk(name, process).add([HumanMessage(question, id=message_id)])
+        self.lines[name].replace(message, question)
 
-    @rule(name=THREADS, who=WHO)
-    def clear(self, name: str, who: int) -> None:
+    @rule(name=THREADS, process=WHO)
+    def clear(self, name: str, process: int) -> None:
         """A host empties the transcript."""
-        self._talk(name, who).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+        self._talk(name, process).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
         self.lines[name].clear()
 
     @rule()
@@ -329,10 +356,14 @@ class Differential(Script, RuleBasedStateMachine):
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
             conversation = self._talk(name)
-            kept = {text for branch in branches(conversation) for _, text in told(branch.messages)}
-            assert set() == line.lost() - kept
+            kept_branches = {
+                text
+                for branch in branches(conversation)
+                for _, text in roles_and_texts(branch.messages)
+            }
+            assert set() == line.lost() - kept_branches
             if line.transcript:
-                assert line.told() == told(replayed(conversation).messages)
+                assert line.told() == roles_and_texts(replayed(conversation).messages)
 
     @rule()
     def restart(self) -> None:
@@ -345,15 +376,15 @@ class Differential(Script, RuleBasedStateMachine):
         """A process that opens the database now reads in every thread what its model holds."""
         with self._fresh() as reader:
             for name, line in self.lines.items():
-                assert line.told() == told(reader(name).messages())
+                assert line.told() == roles_and_texts(reader(name).messages())
 
     @invariant()
     def nobody_hears_another_thread(self) -> None:
         """What models and judges were shown was said in their own threads."""
         for name, actors in self.actors.items():
             assert [] == actors.told
-            shown = " ".join(text_of(m) for view in actors.views for m in view)
-            assert set() == set(_NUMBER.findall(shown)) - self.heard[name]
+            text = " ".join(text_of(m) for view in actors.views for m in view)
+            assert set() == set(_NUMBER.findall(text)) - self.heard[name]
             actors.begin()
 
     @contextmanager
@@ -367,56 +398,65 @@ class Differential(Script, RuleBasedStateMachine):
             self.disconnect(database)
 
     def _begun(self, name: str, line: Line) -> str:
-        self.lines[name], self.actors[name] = line, Actors()
-        said = " ".join(each.text for each in line.transcript)
-        self.heard[name] = set(_NUMBER.findall(said))
+        self.lines[name] = line
+        self.actors[name] = Actors()
+        text = " ".join(message.text for message in line.transcript)
+        self.heard[name] = set(_NUMBER.findall(text))
         return name
 
-    def _talk(self, name: str, who: int = 0) -> Conversation:
-        database, talks = self.open[who]
+    def _talk(self, name: str, process: int = 0) -> Conversation:
+        database, talks = self.open[process]
         if name not in talks:
             parts = self.actors[name].parts("scripted")
-            given = {**SETTINGS, "summaries": "local", **(WINDOW if name in self.windowed else {})}
-            talks[name] = Conversation.open(database, thread=name, settings=given, **parts)
+            options = {
+                **SETTINGS,
+                "summaries": "local",
+                **(WINDOW if name in self.windowed else {}),
+            }
+            talks[name] = Conversation.open(database, thread=name, settings=options, **parts)
         return talks[name]
 
     def _perform(
-        self, name: str, who: int, words: str, drafts: Sequence[tuple[str, float]]
+        self, name: str, process: int, text: str, drafts: Sequence[tuple[str, float]]
     ) -> None:
         """A turn with these drafts."""
-        conversation = self._talk(name, who)
+        conversation = self._talk(name, process)
         self.actors[name].prepare([("answer", text, None) for text, _ in drafts])
-        reply = conversation.say(words)
+        reply = conversation.say(text)
         assert ("answer" if drafts else "notice") == reply.kind
 
     def _both(self, name: str, model: Callable[[], Any], real: Callable[[], Any]) -> Line | None:
         """Do a thing to both; what the model refuses, the thread must refuse."""
         try:
-            made = model()
+            new_model = model()
         except RefusedError:
             self.actors[name].begin()
             with pytest.raises(REFUSALS):
                 real()
             return None
         real()
-        assert made is None or isinstance(made, Line)
-        return made
+        assert new_model is None or isinstance(new_model, Line)
+        return new_model
 
     def _ids(self, name: str) -> list[str]:
         return [message.id or "" for message in self._talk(name).messages()]
 
-    def _some_message(self, name: str, place: int) -> tuple[Said, str] | None:
+    def _some_message(self, name: str, position: int) -> tuple[Said, str] | None:
         """A message of the conversation itself, and its id; `None` where there is none."""
         line = self.lines[name]
-        said = line.transcript
-        if not said:
+        transcript = line.transcript
+        if not transcript:
             return None
-        message = said[place % len(said)]
+        message = transcript[position % len(transcript)]
         return message, self._ids(name)[line.transcript.index(message)]
 
     def _cut(self, conversation: Conversation, tail: Sequence[Said]) -> str:
         """Id of the branch that holds these words."""
-        wanted = [(each.role, each.text) for each in tail]
-        found = [branch.id for branch in branches(conversation) if told(branch.messages) == wanted]
-        assert found
-        return str(found[-1])
+        roles_and_words = [(item.role, item.text) for item in tail]
+        ids = [
+            branch.id
+            for branch in branches(conversation)
+            if roles_and_texts(branch.messages) == roles_and_words
+        ]
+        assert ids
+        return str(ids[-1])

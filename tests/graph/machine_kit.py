@@ -48,11 +48,11 @@ class Script:
     names: list[str]
     heard: dict[str, set[str]]
 
-    def _way(self, how: str | None, turns: int, place: int) -> dict[str, Any]:
+    def _way(self, target_kind: str | None, turns: int, position: int) -> dict[str, Any]:
         """A place to go to."""
-        if how == "name":
-            return {"to": self.names[place % len(self.names)] if self.names else "nowhere"}
-        return {"turns": turns} if how == "turns" else {}
+        if target_kind == "name":
+            return {"to": self.names[position % len(self.names)] if self.names else "nowhere"}
+        return {"turns": turns} if target_kind == "turns" else {}
 
     def _name(self) -> str:
         self.names.append(f"mark{len(self.names)}")
@@ -70,6 +70,6 @@ class Script:
         return f"{SCORES[score]} reply #{self._next(name)}, about what was asked.", score
 
 
-def told(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
+def roles_and_texts(messages: Sequence[AnyMessage]) -> list[tuple[str, str]]:
     """Real messages as the model tells its own."""
     return [(m.type, text_of(m)) for m in messages]

@@ -67,8 +67,8 @@ def judge(_: Any) -> float:
 
 def script(messages: list[Any]) -> Any:
     """Pay twice at once, then say so."""
-    asked = [text_of(message) for message in messages if message.type == "human"][-1]
-    if "Pay" not in asked:
+    text = [text_of(message) for message in messages if message.type == "human"][-1]
+    if "Pay" not in text:
         return "You are welcome, any time."
     return ToolCalls(calls=BOTH, then="Both are paid, as you asked.")
 
@@ -92,7 +92,7 @@ def main() -> None:
                 conversation.say(text, turn_id=f"id of {text}")
             messages = conversation.messages()
     elif SAVER.startswith("async "):
-        messages = asyncio.run(awaited(SAVER.removeprefix("async ")))
+        messages = asyncio.run(run_on_loop(SAVER.removeprefix("async ")))
     else:
         with open_savers(SAVER, FOLDER) as saved:
             graph = build_graph(**options(), **saved)
@@ -100,19 +100,19 @@ def main() -> None:
                 value = question(text)
                 if text == "yes":
                     waiting = graph.get_state(config()).interrupts
-                    value = Command(resume={each.id: "yes" for each in waiting})
-                found = graph.invoke(value, config(), durability=DURABILITY)
-            messages = found["messages"]
+                    value = Command(resume={item.id: "yes" for item in waiting})
+                state = graph.invoke(value, config(), durability=DURABILITY)
+            messages = state["messages"]
     print(json.dumps([text_of(message) for message in messages]))
 
 
-async def awaited(saver: str) -> list[Any]:
+async def run_on_loop(saver: str) -> list[Any]:
     """Do it on an event loop."""
     async with opened_awaited(saver, FOLDER) as saved:
         graph = build_graph(**options(), **saved)
         for text in SAID:
-            found = await graph.ainvoke(question(text), config(), durability=DURABILITY)
-        messages: list[Any] = found["messages"]
+            state = await graph.ainvoke(question(text), config(), durability=DURABILITY)
+        messages: list[Any] = state["messages"]
         return messages
 
 

@@ -20,8 +20,8 @@ IDEMPOTENT = (FOLDER / "idempotent").exists()
 
 def refund(amount: int, result: str) -> None:
     """Pay back; every refund is a line in a file."""
-    with (FOLDER / "refunded.txt").open("a") as refunded:
-        refunded.write(f"{amount} {result}\n")
+    with (FOLDER / "refunded.txt").open("a") as conversation:
+        conversation.write(f"{amount} {result}\n")
 
 
 @reversible(undo=refund, idempotent=IDEMPOTENT, describe="the payment of {amount}")
@@ -32,25 +32,27 @@ def pay(amount: int) -> str:
     return f"receipt {amount}"
 
 
-def die_at(place: str) -> None:
+def die_at(position: str) -> None:
     """End here, at once, if this is the chosen place."""
-    if place == WHERE:
+    if position == WHERE:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def watched(store: Any) -> None:
+def watch_store(store: Any) -> None:
     """Let the process end right before or after the journal says something."""
-    whole = store.batch
+    write_batch = store.batch
 
     def batch(operations: Any) -> Any:
-        asked = list(operations)
-        said = [o.value["status"] for o in asked if isinstance(o, PutOp) and _is_entry(o)]
-        for status in said:
+        batch_operations = list(operations)
+        statuses = [
+            o.value["status"] for o in batch_operations if isinstance(o, PutOp) and _is_entry(o)
+        ]
+        for status in statuses:
             die_at(f"before {status}")
-        done = whole(asked)
-        for status in said:
+        results = write_batch(batch_operations)
+        for status in statuses:
             die_at(f"after {status}")
-        return done
+        return results
 
     store.batch = batch
 
@@ -65,19 +67,21 @@ def main() -> None:
     chat = ScriptedChat(
         replies={"Hello": "Hello, how can I help?", "Pay": paying, "Bye": "So long."}
     )
-    found: dict[str, Any] = {"events": []}
+    seen_events: dict[str, Any] = {"events": []}
     with Conversation.open(
         FOLDER / "crash.db", thread="t", model=chat, judge=ScriptedJudge(), tools=[pay]
     ) as conversation:
-        watched(conversation.graph.store)
+        watch_store(conversation.graph.store)
         for order in sys.argv[3:]:
             if order == "rollback":
                 conversation.rollback()
                 continue
-            events = [each for each in conversation.stream(order) if each.kind == "compensation"]
-            found["events"].append([event.data["result"] for event in events])
-        found["record"] = [f"{message.type}: {message.text}" for message in conversation.messages()]
-    print(json.dumps(found))
+            events = [event for event in conversation.stream(order) if event.kind == "compensation"]
+            seen_events["events"].append([event.data["result"] for event in events])
+        seen_events["record"] = [
+            f"{message.type}: {message.text}" for message in conversation.messages()
+        ]
+    print(json.dumps(seen_events))
 
 
 if __name__ == "__main__":

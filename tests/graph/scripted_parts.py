@@ -93,11 +93,12 @@ class ScriptedParts:
 
     def begin(self) -> None:
         """A new step."""
-        self.told, self.views = [], []
+        self.told = []
+        self.views = []
 
-    def prepare(self, told: Sequence[Any]) -> None:
+    def prepare(self, script_lines: Sequence[Any]) -> None:
         """Say what the model does in this step."""
-        self.told = list(told)
+        self.told = list(script_lines)
 
     def burn(self) -> None:
         """End the process here if this is the place; what still runs in a thread ends too."""
@@ -108,34 +109,34 @@ class ScriptedParts:
 
     def guard(self, database: Any) -> None:
         """Make every write of a database a place where the process may end."""
-        for part, name in WRITES:
-            owner = getattr(database, part)
+        for call_kind, name in WRITES:
+            owner = getattr(database, call_kind)
             setattr(owner, name, self._burning(getattr(type(owner), name).__get__(owner)))
 
-    def _burning(self, made: Any) -> Any:
-        def call(*args: Any, **more: Any) -> Any:
+    def _burning(self, message: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             self.burn()
-            return made(*args, **more)
+            return message(*args, **options)
 
         return call
 
     def parts(self, kind: str) -> dict[str, Any]:
         """What a conversation is opened with."""
-        own = {"judge": self.judge, "detector": Detector(), "reminders": REMINDERS}
+        parts_given = {"judge": self.judge, "detector": Detector(), "reminders": REMINDERS}
         if kind == "agent":
-            return {"model": self.agent, **own}
+            return {"model": self.agent, **parts_given}
         tools = [look, fail, flood, die]
-        return {"model": Player(script=self.model, kind=kind), "tools": tools, **own}
+        return {"model": Player(script=self.model, kind=kind), "tools": tools, **parts_given}
 
     def agent(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
         """All beats up to the next answer; the last tool of each batch never came back."""
-        made: list[BaseMessage] = [self.model(messages)]
-        while isinstance(made[-1], AIMessage) and made[-1].tool_calls:
-            calls = made[-1].tool_calls
-            made += [ToolMessage(call["name"], tool_call_id=call["id"]) for call in calls[1:]]
+        message: list[BaseMessage] = [self.model(messages)]
+        while isinstance(message[-1], AIMessage) and message[-1].tool_calls:
+            calls = message[-1].tool_calls
+            message += [ToolMessage(call["name"], tool_call_id=call["id"]) for call in calls[1:]]
             self.views.append(list(messages))
-            made.append(self.model(messages))
-        return made
+            message.append(self.model(messages))
+        return message
 
     def model(self, messages: Sequence[BaseMessage]) -> AIMessage:
         """The next beat."""
@@ -164,13 +165,13 @@ class ScriptedParts:
     def judge(self, messages: Any) -> Any:
         """A score by a word of what is judged."""
         self.burn()
-        found = _JUDGED.findall("\n".join(str(m.text) for m in messages))
-        said = found[-1][1] if found else ""
-        if "ODD" in said:
+        judged_texts = _JUDGED.findall("\n".join(str(m.text) for m in messages))
+        quality = judged_texts[-1][1] if judged_texts else ""
+        if "ODD" in quality:
             raise NamelessError("the judge broke")
-        if "MUMBLED" in said:
+        if "MUMBLED" in quality:
             return "no number at all"
-        return 0.1 if "BAD" in said else 0.6 if "MIDDLING" in said else 0.9
+        return 0.1 if "BAD" in quality else 0.6 if "MIDDLING" in quality else 0.9
 
 
 class Detector:
@@ -214,10 +215,10 @@ def _calls(calls: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _content(words: str, thought: dict[str, Any] | None) -> str | list[Any]:
+def _content(text: str, thought: dict[str, Any] | None) -> str | list[Any]:
     if thought is None:
-        return words
-    return [thought, *([{"type": "text", "text": words}] if words else [])]
+        return text
+    return [thought, *([{"type": "text", "text": text}] if text else [])]
 
 
 class Shelf(InMemoryStore):

@@ -118,30 +118,30 @@ ENDS = ("crash", "reopen", "purge")
 """What does not happen inside a crash."""
 
 
-def some_step(*, without: Sequence[str] = ()) -> st.SearchStrategy[Step]:
+def some_step(*, excluded: Sequence[str] = ()) -> st.SearchStrategy[Step]:
     """Any one step."""
-    drawn = {
-        name: st.fixed_dictionaries(given).map(partial(Step, name))
-        for name, given in STEPS.items()
-        if name not in without
+    strategies = {
+        name: st.fixed_dictionaries(arguments).map(partial(Step, name))
+        for name, arguments in STEPS.items()
+        if name not in excluded
     }
-    names = st.sampled_from([name for name in OFTEN if name in drawn])
-    return names.flatmap(drawn.__getitem__)
+    names = st.sampled_from([name for name in OFTEN if name in strategies])
+    return names.flatmap(strategies.__getitem__)
 
 
 def sequences(
-    *, max_size: int = MOST, without: Sequence[str] = ()
+    *, max_size: int = MOST, excluded: Sequence[str] = ()
 ) -> st.SearchStrategy[list[Step]]:
     """Any steps in any order."""
-    return st.lists(some_step(without=without), min_size=1, max_size=max_size)
+    return st.lists(some_step(excluded=excluded), min_size=1, max_size=max_size)
 
 
 def play(steps: Sequence[Step], path: Path | None = None) -> None:
     """Let the steps happen to a new thread, and check after each that all is well."""
     stage = Stage(path)
     try:
-        for each in steps:
-            stage.happen(each)
+        for step in steps:
+            stage.happen(step)
     finally:
         stage.leave()
 
@@ -150,10 +150,14 @@ class Stage(Ways):
     """A thread, its people, and what they do to it."""
 
     def __init__(self, path: Path | None) -> None:
-        self.path, self.settings, self.kind = path, SETTINGS[0], KINDS[0]
+        self.path = path
+        self.settings = SETTINGS[0]
+        self.kind = KINDS[0]
         self.memory = None if path else in_memory()
-        self.scripted, self.invariants = ScriptedParts(), Invariants()
-        self.last, self.injected = WORDS[0], 0
+        self.scripted = ScriptedParts()
+        self.invariants = Invariants()
+        self.last = WORDS[0]
+        self.injected = 0
         self.conversation = self._open()
         self.config = config("t")
 
@@ -172,8 +176,8 @@ class Stage(Ways):
         LangGraph drops what stands between a step's writes and its checkpoint when the next
         input comes; only the conversation commits it first.
         """
-        found = snapshot_of(self.conversation)
-        if found.tasks and not found.next:
+        snapshot = snapshot_of(self.conversation)
+        if snapshot.tasks and not snapshot.next:
             raise NothingThereError
         return self.conversation.graph
 
@@ -186,8 +190,9 @@ class Stage(Ways):
     def happen(self, one: Step) -> None:
         """Let one thing happen, and check what must hold afterwards."""
         self.scripted.begin()
-        before, runs = snapshot_of(self.conversation), runs_of(self.conversation)
-        raised = self._ended_in(one)
+        before = snapshot_of(self.conversation)
+        runs = runs_of(self.conversation)
+        ended_in = self._ended_in(one)
         inner = one.given["inner"] if one.name == "crash" else one
         scene = Scene(
             name=inner.name,
@@ -195,7 +200,7 @@ class Stage(Ways):
             runs=runs,
             kind=self.kind,
             views=self.scripted.views,
-            raised=raised,
+            raised=ended_in,
         )
         self.invariants.check(self.conversation, scene)
 
@@ -217,54 +222,54 @@ class Stage(Ways):
 
     @step(
         6,
-        words=st.sampled_from(WORDS),
+        text=st.sampled_from(WORDS),
         beats=beats(),
         documents=st.sampled_from(((), ("A BAD page.",), ("A page on lists.", "A BAD page."))),
     )
-    def say(self, words: str, beats: Sequence[Any], documents: Sequence[str]) -> None:
+    def say(self, text: str, beats: Sequence[Any], documents: Sequence[str]) -> None:
         """Somebody says something."""
-        self.last = words
+        self.last = text
         self.scripted.prepare(beats)
-        self.conversation.say(words, documents=documents)
+        self.conversation.say(text, documents=documents)
 
     @step(beats=beats())
     def again(self, beats: Sequence[Any]) -> None:
         """Somebody says the last thing again."""
         self.say(self.last, beats, ())
 
-    @step(words=st.sampled_from(WORDS), beats=beats())
-    def stream(self, words: str, beats: Sequence[Any]) -> None:
+    @step(text=st.sampled_from(WORDS), beats=beats())
+    def stream(self, text: str, beats: Sequence[Any]) -> None:
         """Somebody says something and watches."""
-        self.last = words
+        self.last = text
         self.scripted.prepare(beats)
-        for _ in self.conversation.stream(words):
+        for _ in self.conversation.stream(text):
             pass
 
     @step(
         3,
-        words=st.sampled_from(WORDS),
+        text=st.sampled_from(WORDS),
         times=st.integers(1, 4),
-        tooled=st.booleans(),
+        has_tools=st.booleans(),
         ask=st.booleans(),
         decision=st.sampled_from((None, None, *DECISIONS)),
     )
-    def spoil(self, words: str, times: int, *, tooled: bool, ask: bool, decision: Any) -> None:
+    def spoil(self, text: str, times: int, *, has_tools: bool, ask: bool, decision: Any) -> None:
         """Somebody asks, the first answers are bad, and in the end a person may decide."""
         if ask:
             self.reopen({"on_exhausted": "ask", "max_rollbacks": 1}, self.kind)
         call = ("tools", [("a", "look"), ("b", "fail")], None, "")
         bad = ("answer", ANSWERS[1], None)
-        self.say(words, ([call, bad] if tooled else [bad]) * times, ())
+        self.say(text, ([call, bad] if has_tools else [bad]) * times, ())
         if decision is not None and snapshot_of(self.conversation).interrupts:
             self.conversation.resume(decision)
 
     @step(
-        to=st.sampled_from((None, "home", "cp-", "nowhere")), words=st.sampled_from((None, *WORDS))
+        to=st.sampled_from((None, "home", "cp-", "nowhere")), text=st.sampled_from((None, *WORDS))
     )
-    def order(self, to: str | None, words: str | None) -> None:
+    def order(self, to: str | None, text: str | None) -> None:
         """A host orders a rollback by the state's flag, with or without a question."""
-        asked = [HumanMessage(words, id=str(uuid4()))] if words else []
-        value = {"should_rollback": True, "rollback_checkpoint_id": to, "messages": asked}
+        questions = [HumanMessage(text, id=str(uuid4()))] if text else []
+        value = {"should_rollback": True, "rollback_checkpoint_id": to, "messages": questions}
         self._graph().invoke(value, self.config)
 
     @step(decision=st.sampled_from((None, *DECISIONS)))
@@ -290,20 +295,20 @@ class Stage(Ways):
         self.scripted.prepare(beats)
         self.conversation.resume(decision)
 
-    @step(3, after=st.integers(0, 30), inner=st.deferred(lambda: some_step(without=ENDS)))
+    @step(3, after=st.integers(0, 30), inner=st.deferred(lambda: some_step(excluded=ENDS)))
     def crash(self, after: int, inner: Step) -> None:
         """The process dies at one of its writes or calls while something happens."""
         self.scripted.fuse = after
         getattr(self, inner.name)(**inner.given)
 
-    @step(place=st.integers(0, 9), words=st.sampled_from((None, *WORDS)))
-    def resend(self, place: int, words: str | None) -> None:
+    @step(position=st.integers(0, 9), question=st.sampled_from((None, *WORDS)))
+    def resend(self, position: int, question: str | None) -> None:
         """A front end sends a message again that it sent before, with the same id."""
-        known = sorted(self.invariants.said)
-        if not known:
+        known_ids = sorted(self.invariants.said)
+        if not known_ids:
             raise NothingThereError
-        name = known[place % len(known)]
-        text = words or self.invariants.said[name]
+        name = known_ids[position % len(known_ids)]
+        text = question or self.invariants.said[name]
         self.invariants.let_go(name)
         value = {"messages": [HumanMessage(text, id=name)]}
         self._graph().invoke(value, self.config)
@@ -315,15 +320,15 @@ class Stage(Ways):
             self.invariants.let_go(message.id or "")
         self.conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
 
-    @step(back=st.integers(0, 12))
-    def travel(self, back: int) -> None:
+    @step(steps_back=st.integers(0, 12))
+    def travel(self, steps_back: int) -> None:
         """A host goes back to one of LangGraph's own checkpoints."""
         past = list(self.conversation.graph.get_state_history(self.config))
         if not past:
             raise NothingThereError
         self.invariants.forget()
-        then = past[min(back, len(past) - 1)]
-        self._graph().update_state(then.config, None, as_node="__end__")
+        snapshot = past[min(steps_back, len(past) - 1)]
+        self._graph().update_state(snapshot.config, None, as_node="__end__")
 
     @step()
     def purge(self) -> None:
@@ -352,17 +357,17 @@ class Stage(Ways):
         self.scripted.prepare(beats)
         self._graph().invoke({"messages": self._named(messages)}, self.config)
 
-    @step(place=st.integers(0, 9))
-    def remove(self, place: int) -> None:
+    @step(position=st.integers(0, 9))
+    def remove(self, position: int) -> None:
         """A host takes a message off the transcript."""
-        name = self._message(place).id or ""
+        name = self._message(position).id or ""
         self.invariants.let_go(name)
         self.conversation.add([RemoveMessage(id=name)])
 
-    @step(place=st.integers(0, 9))
-    def replace(self, place: int) -> None:
+    @step(position=st.integers(0, 9))
+    def replace(self, position: int) -> None:
         """A host puts other words in the place of a message."""
-        old = self._message(place)
+        old = self._message(position)
         self.invariants.let_go(old.id or "")
         self.conversation.add([old.model_copy(update={"content": "The host's words."})])
 
@@ -381,25 +386,27 @@ class Stage(Ways):
         """Somebody takes the newest step back."""
         self.conversation.undo()
 
-    @step(place=st.integers(-1, 9))
-    def pin(self, place: int) -> None:
+    @step(position=st.integers(-1, 9))
+    def pin(self, position: int) -> None:
         """Somebody pins a message, or the newest turn."""
         self._beside(
-            lambda: self.conversation.pins.add(None if place < 0 else self._message(place).id)
+            lambda: self.conversation.pins.add(None if position < 0 else self._message(position).id)
         )
 
-    @step(place=st.integers(-1, 9))
-    def unpin(self, place: int) -> None:
+    @step(position=st.integers(-1, 9))
+    def unpin(self, position: int) -> None:
         """Somebody takes a pin off."""
         self._beside(
-            lambda: self.conversation.pins.remove(None if place < 0 else self._message(place).id)
+            lambda: self.conversation.pins.remove(
+                None if position < 0 else self._message(position).id
+            )
         )
 
-    @step(2, place=st.integers(0, 9), through=st.integers(-1, 9))
-    def forget(self, place: int, through: int) -> None:
+    @step(2, position=st.integers(0, 9), last=st.integers(-1, 9))
+    def forget(self, position: int, last: int) -> None:
         """Somebody forgets a message, or a span."""
-        ends = sorted({place, place if through < 0 else through})
-        names = [self._message(each).id or "" for each in ends]
+        ends = sorted({position, position if last < 0 else last})
+        names = [self._message(end).id or "" for end in ends]
         self._beside(lambda: self.conversation.forget(*names))
 
     @step(number=st.integers(1, 3))
@@ -407,18 +414,18 @@ class Stage(Ways):
         """Somebody forgets a topic."""
         self._beside(lambda: self.conversation.forget(f"topic-{number}"))
 
-    @step(below=st.sampled_from((0.3, 1.0)))
-    def forget_results(self, below: float) -> None:
+    @step(limit=st.sampled_from((0.3, 1.0)))
+    def forget_results(self, limit: float) -> None:
         """Somebody forgets the results of tools that bear on nothing."""
-        self._beside(lambda: self.conversation.forget(tool_results_below=below))
+        self._beside(lambda: self.conversation.forget(tool_results_below=limit))
 
-    @step(place=st.integers(0, 3))
-    def remember(self, place: int) -> None:
+    @step(position=st.integers(0, 3))
+    def remember(self, position: int) -> None:
         """Somebody restores what was forgotten."""
         entries = self.conversation.forgotten()
         if not entries:
             raise NothingThereError
-        self._beside(lambda: self.conversation.restore(entries[place % len(entries)]["id"]))
+        self._beside(lambda: self.conversation.restore(entries[position % len(entries)]["id"]))
 
     def _beside(self, act: Callable[[], Any]) -> None:
         """Operations on contexts leave the transcript as it is, done or refused.
@@ -442,15 +449,16 @@ class Stage(Ways):
     def reopen(self, settings: dict[str, Any], kind: str) -> None:
         """The process ends, and another continues with the same file."""
         self.leave()
-        self.settings, self.kind = settings, kind
+        self.settings = settings
+        self.kind = kind
         self.conversation = self._open()
 
-    def _message(self, place: int) -> AnyMessage:
+    def _message(self, position: int) -> AnyMessage:
         """One of the transcript's messages."""
         transcript = self.conversation.messages()
         if not transcript:
             raise NothingThereError
-        return transcript[place % len(transcript)]
+        return transcript[position % len(transcript)]
 
     def _named(self, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
         """The messages with ids that nothing else has."""

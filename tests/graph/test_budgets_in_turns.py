@@ -19,7 +19,7 @@ from langgraph.types import Command
 
 from tests.children import run_child
 from tests.graph.back_kit import Opening
-from tests.graph.kit import Numbered, config, make, scores, whole
+from tests.graph.kit import Numbered, config, make, scores, whole_state
 from tests.reading import listed_ids, state_of, transcript
 from unsay.budget.accounts import UsageAccount
 from unsay.conversation.conversation import Conversation
@@ -53,17 +53,17 @@ class Metered(Numbered):
 Run = Callable[..., dict[str, Any]]
 
 
-def run_blocking(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
+def run_blocking(graph: HostGraph, value: Any, **options: Any) -> dict[str, Any]:
     """One run of a graph."""
-    return whole(graph, graph.invoke(_given(value), config(), **more))
+    return whole_state(graph, graph.invoke(_input_of(value), config(), **options))
 
 
-def run_async(graph: HostGraph, value: Any, **more: Any) -> dict[str, Any]:
+def run_async(graph: HostGraph, value: Any, **options: Any) -> dict[str, Any]:
     """One run of a graph, on an event loop."""
-    return whole(graph, asyncio.run(graph.ainvoke(_given(value), config(), **more)))
+    return whole_state(graph, asyncio.run(graph.ainvoke(_input_of(value), config(), **options)))
 
 
-def _given(value: Any) -> Any:
+def _input_of(value: Any) -> Any:
     return {"messages": [("user", value)]} if isinstance(value, str) else value
 
 
@@ -86,7 +86,9 @@ def decision(state: dict[str, Any]) -> str:
 @both
 def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
     """The question is kept, and answered once a run may spend more."""
-    model, saver, store = Metered(), InMemorySaver(), InMemoryStore()
+    model = Metered()
+    saver = InMemorySaver()
+    store = InMemoryStore()
     limits = {"session_budget_tokens": 750, "budget_mode": "hard", **FREE}
     graph = make(model, settings=limits, checkpointer=saver, store=store)
     run(graph, "First question, please?")
@@ -106,29 +108,34 @@ def test_a_hard_limit_refuses_before_money_is_spent(run: Run) -> None:
 @both
 def test_a_soft_limit_warns_and_goes_on(run: Run) -> None:
     """Each answer is booked in spite of the limit."""
-    model, store = Metered(), InMemoryStore()
+    model = Metered()
+    store = InMemoryStore()
     limits = {"session_budget_tokens": 300, "budget_mode": "soft", **FREE}
     graph = make(model, settings=limits, store=store)
-    for words in ("One?", "Two?", "Three?", "Four?"):
-        run(graph, words)
+    for text in ("One?", "Two?", "Three?", "Four?"):
+        run(graph, text)
 
     assert 4 == len(model.inputs)
     assert 400 == drive(load_usage_account(store, "t"))["session"]["tokens"]
 
 
-def test_a_warning_names_the_limits(opened: Opening) -> None:
+def test_a_warning_names_the_limits(open_thread: Opening) -> None:
     """From the share that is set on; what they say can be shown to a person."""
-    conversation = opened(Metered(), settings={"session_budget_tokens": 1_000, **FREE})
-    seen = [
-        each for each in conversation.stream("Hello, how are you?") if each.kind == "budget_warning"
+    conversation = open_thread(Metered(), settings={"session_budget_tokens": 1_000, **FREE})
+    events = [
+        event
+        for event in conversation.stream("Hello, how are you?")
+        if event.kind == "budget_warning"
     ]
-    assert [] == seen
+    assert [] == events
     conversation.say("And now?")
-    (warned,) = [each for each in conversation.stream("And then?") if each.kind == "budget_warning"]
+    (event,) = [
+        event for event in conversation.stream("And then?") if event.kind == "budget_warning"
+    ]
 
-    assert warned.text.startswith("session budget: 200 used, ")
-    assert ["session"] == [each["layer"] for each in warned.data["limits"]]
-    assert warned.data["usage"] >= 0.8
+    assert event.text.startswith("session budget: 200 used, ")
+    assert ["session"] == [limit["layer"] for limit in event.data["limits"]]
+    assert event.data["usage"] >= 0.8
 
 
 @both
@@ -139,29 +146,34 @@ def test_a_warning_names_the_limits(opened: Opening) -> None:
 )
 def test_a_yes_lets_the_call_through(run: Run, word: Any) -> None:
     """The model is asked once, after approval, and the limit is multiplied as needed."""
-    model, store = Metered(), InMemoryStore()
+    model = Metered()
+    store = InMemoryStore()
     graph = make(model, settings={"session_budget_tokens": 600, **FREE}, store=store)
     run(graph, "First question, please?")
-    asked = run(graph, "Second question, please?")
-    (action,) = asked["__interrupt__"][0].value["action_requests"]
+    asked_graph = run(graph, "Second question, please?")
+    (action,) = asked_graph["__interrupt__"][0].value["action_requests"]
     assert "exceed_budget" == action["name"]
     assert "Raise the limit to 1,200 (session_budget_tokens) and allow it?" in action["description"]
-    assert [1_200] == [each["raised"] for each in action["args"]["limits"]]
+    assert [1_200] == [limit["raised"] for limit in action["args"]["limits"]]
     assert (1, []) == (len(model.inputs), drive(load_usage_account(store, "t"))["holds"])
 
     state = run(graph, Command(resume=word))
 
-    kept = drive(load_usage_account(store, "t"))
+    account = drive(load_usage_account(store, "t"))
     assert "__interrupt__" not in state
-    assert (2, 200, 2) == (len(model.inputs), kept["session"]["tokens"], kept["session"]["times"])
+    assert (2, 200, 2) == (
+        len(model.inputs),
+        account["session"]["tokens"],
+        account["session"]["times"],
+    )
 
 
 @both
 def test_a_decision_on_a_budget_is_in_the_language_of_the_question(run: Run) -> None:
     """Also in a thread's first turn, before a context exists."""
     graph = make(Metered(), settings={"session_budget_tokens": 100, **FREE})
-    asked = run(graph, "京都には何日いればいいですか?")["__interrupt__"][0].value
-    description = asked["action_requests"][0]["description"]
+    request = run(graph, "京都には何日いればいいですか?")["__interrupt__"][0].value
+    description = request["action_requests"][0]["description"]
     assert description.startswith("この呼び出しは予算を超えます。")
     assert re.search(r"上限を[\d,]+00 \(session_budget_tokens\)に引き上げて", description)
     assert "セッションの予算: 使用済み0" in description
@@ -172,24 +184,24 @@ def test_a_word_that_is_none_is_asked_for_again(run: Run) -> None:
     """With what is wrong about it."""
     graph = make(Metered(), settings={"session_budget_tokens": 500, **FREE})
     first = run(graph, "First question, please?")
-    again = run(graph, Command(resume={"type": "edit", "args": {"answer": "x"}}))
+    second_graph = run(graph, Command(resume={"type": "edit", "args": {"answer": "x"}}))
 
-    assert "exceed_budget" == decision(first) == decision(again)
-    said = again["__interrupt__"][0].value["action_requests"][0]["description"]
-    assert "neither yes nor no" in said
+    assert "exceed_budget" == decision(first) == decision(second_graph)
+    description = second_graph["__interrupt__"][0].value["action_requests"][0]["description"]
+    assert "neither yes nor no" in description
     assert "__interrupt__" not in run(graph, Command(resume=YES))
 
 
-def test_a_yes_reaches_a_file_that_was_opened_again(opened: Opening) -> None:
+def test_a_yes_reaches_a_file_that_was_opened_again(open_thread: Opening) -> None:
     """The next call has room as well, as far as the limit was widened."""
     limits = {"session_budget_tokens": 600, **FREE}
-    first = opened(Metered(), settings=limits)
+    first = open_thread(Metered(), settings=limits)
     first.say("First question, please?")
     assert "decision" == first.say("Second question, please?", turn_id="q2").kind
     first.close()
 
     model = Metered()
-    conversation = opened(model, settings=limits)
+    conversation = open_thread(model, settings=limits)
     reply = conversation.resume("approve")
 
     assert ("answer", 1) == (reply.kind, len(model.inputs))
@@ -229,7 +241,8 @@ def test_a_question_in_a_later_step_repeats_neither_tool_nor_call(
     tmp_path: Path, *, is_async: bool
 ) -> None:
     """Also where another process gives the word."""
-    shop, limits = Shop(), {"session_budget_tokens": 1_500, **FREE}
+    shop = Shop()
+    limits = {"session_budget_tokens": 1_500, **FREE}
 
     def turn(value: Any) -> dict[str, Any]:
         path = tmp_path / "t.db"
@@ -244,24 +257,24 @@ def test_a_question_in_a_later_step_repeats_neither_tool_nor_call(
     state = turn(Command(resume=YES))
 
     assert (2, 1) == (shop.asked, shop.looked)
-    assert ["human", "ai", "tool", "ai"] == [each.type for each in state["messages"]]
+    assert ["human", "ai", "tool", "ai"] == [message.type for message in state["messages"]]
 
 
 @both
 def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
     """It is delivered without a decision, and the reply has the reason."""
-    judged: list[Any] = []
+    requests: list[Any] = []
     dear = {"input_tokens": 400, "output_tokens": 200, "total_tokens": 600}
     answer = AIMessage("A list comprehension builds a list in one line.", usage_metadata=dear)
     graph = make(
         lambda _: answer,
-        lambda request: judged.append(request) or 0.1,
+        lambda request: requests.append(request) or 0.1,
         settings={"session_budget_tokens": 620, "backpressure": ()},
     )
     state = run(graph, "What is a list comprehension?")
 
     annotation = annotation_of(state["messages"][-1])
-    assert ([], None, "unscored") == (judged, state["quality_score"], annotation["outcome"])
+    assert ([], None, "unscored") == (requests, state["quality_score"], annotation["outcome"])
     assert annotation["reason"].startswith(
         "the judge was not asked: The model was not asked: session"
     )
@@ -271,28 +284,28 @@ def test_a_judge_without_room_leaves_the_answer_unscored(run: Run) -> None:
 @both
 def test_a_summary_without_room_is_made_without_a_model(run: Run) -> None:
     """The conversation continues without a decision."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     graph = make(
         Metered(1_000),
-        summarizer=lambda request: asked.append(request) or "They spoke of spiders.",
+        summarizer=lambda request: requests.append(request) or "They spoke of spiders.",
         detector=ScriptedDetector(shifts={"NEW": "new"}),
         settings={"task_budget_tokens": 1_300, **FREE},
     )
     run(graph, "How many legs does a spider have?")
     state = run(graph, "NEW: how is the weather?")
 
-    assert ([], "ai") == (asked, state["messages"][-1].type)
+    assert ([], "ai") == (requests, state["messages"][-1].type)
     assert "spider" in state["topics"][0]["summary"]
 
 
-def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
+def test_tokens_are_counted_by_purpose(open_thread: Opening) -> None:
     """Answers, judges, summaries; it survives a rollback, and a fork begins at zero."""
-    said = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
+    message = AIMessage("They spoke of spiders.", usage_metadata=USAGE)
     verdict = AIMessage('{"score": 0.9, "reason": "fine"}', usage_metadata=USAGE)
-    conversation = opened(
+    conversation = open_thread(
         Metered(),
         judge=lambda _: verdict,
-        summarizer=lambda _: said,
+        summarizer=lambda _: message,
         title=lambda _: AIMessage("Spiders", usage_metadata=USAGE),
         detector=ScriptedDetector(shifts={"NEW": "new"}),
         settings={"session_budget_tokens": 100_000},
@@ -300,15 +313,15 @@ def test_tokens_are_counted_by_purpose(opened: Opening) -> None:
     conversation.say("How many legs does a spider have?")
     conversation.say("NEW: what of the weather?")
     conversation.rollback(turns=1)
-    spent = state_of(conversation)["spent"]
+    spent_by_purpose = state_of(conversation)["spent"]
 
     assert {"answer": 200, "judge": 200, "summary": 100} == {
-        name: each["total"] for name, each in spent.items()
+        name: item["total"] for name, item in spent_by_purpose.items()
     }
     assert 600 == book(conversation)["session"]["tokens"]
-    other = conversation.fork(thread="other")
-    assert 0 == book(other, "other")["session"]["tokens"]
-    assert "spent" not in state_of(other)
+    fork = conversation.fork(thread="other")
+    assert 0 == book(fork, "other")["session"]["tokens"]
+    assert "spent" not in state_of(fork)
 
 
 @both
@@ -333,9 +346,9 @@ def test_an_agent_that_fails_has_spent_what_its_calls_cost(run: Run) -> None:
         assert calls * 100 == drive(load_usage_account(store, "t"))["session"]["tokens"]
 
 
-def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
+def test_a_task_begins_with_a_budget_of_its_own(open_thread: Opening) -> None:
     """A topic that is left keeps its account for when the conversation returns."""
-    conversation = opened(
+    conversation = open_thread(
         Metered(1_000),
         detector=ScriptedDetector(shifts={"NEW": "new"}),
         settings={"task_budget_tokens": 1_300, "budget_mode": "hard", **FREE},
@@ -348,7 +361,7 @@ def test_a_task_begins_with_a_budget_of_its_own(opened: Opening) -> None:
     conversation.say("NEW: how is the weather?")
 
     assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
-        (each["account_id"], each["tokens"]) for each in book(conversation)["tasks"]
+        (task["account_id"], task["tokens"]) for task in book(conversation)["tasks"]
     ]
 
 
@@ -358,7 +371,7 @@ PRICES = {
 }
 
 
-def answered(model: Any, judge: Any, **settings: Any) -> tuple[Reply, int]:
+def answer_within_budget(model: Any, judge: Any, **settings: Any) -> tuple[Reply, int]:
     """The reply to a first question under a cost budget, and the millionths that it cost."""
     options: Any = {"model": model, "judge": judge, "settings": {"prices": PRICES, **settings}}
     with Conversation.open(":memory:", **options) as conversation:
@@ -370,7 +383,7 @@ def answered(model: Any, judge: Any, **settings: Any) -> tuple[Reply, int]:
 def test_a_judge_that_is_a_function_needs_no_price() -> None:
     """It costs nothing, and its score counts."""
     model = ScriptedChat(default="Two days.")
-    reply, cost = answered(model, lambda _: 0.7, session_budget_cost=2)
+    reply, cost = answer_within_budget(model, lambda _: 0.7, session_budget_cost=2)
     assert 0.7 == reply.score
     usage = model.invoke("How long should I stay?").usage_metadata
     assert usage is not None
@@ -381,10 +394,10 @@ def test_an_agent_has_a_cost_budget() -> None:
     """A call is held at the highest price, and paid at that of the model that its reply names."""
     model = ScriptedChat(default="Two days.")
     agent = create_agent(model, tools=[])
-    _, cost = answered(model, lambda _: 0.7, session_budget_cost=3)
-    assert cost == answered(agent, lambda _: 0.7, session_budget_cost=3)[1] > 0
+    _, cost = answer_within_budget(model, lambda _: 0.7, session_budget_cost=3)
+    assert cost == answer_within_budget(agent, lambda _: 0.7, session_budget_cost=3)[1] > 0
     with pytest.raises(BudgetExceededError):
-        answered(agent, lambda _: 0.7, session_budget_cost=1.9, budget_mode="hard")
+        answer_within_budget(agent, lambda _: 0.7, session_budget_cost=1.9, budget_mode="hard")
 
 
 def test_a_function_that_answers_needs_a_name_for_its_price() -> None:
@@ -394,9 +407,9 @@ def test_a_function_that_answers_needs_a_name_for_its_price() -> None:
         return "Two days."
 
     with pytest.raises(ConfigurationError, match=r"no name and thus no price.*`model_name`"):
-        answered(answer, lambda _: 0.7, session_budget_cost=3)
+        answer_within_budget(answer, lambda _: 0.7, session_budget_cost=3)
     answer.model_name = "scripted"  # type: ignore[attr-defined]
-    assert 0 < answered(answer, lambda _: 0.7, session_budget_cost=3)[1]
+    assert 0 < answer_within_budget(answer, lambda _: 0.7, session_budget_cost=3)[1]
 
 
 def test_a_conversation_shows_the_budget_of_its_agent() -> None:
@@ -415,9 +428,9 @@ def test_a_conversation_shows_the_budget_of_its_agent() -> None:
         assert gauge.used > 0
 
 
-def test_a_run_may_name_its_agent(opened: Opening) -> None:
+def test_a_run_may_name_its_agent(open_thread: Opening) -> None:
     """Each has a separate budget."""
-    conversation = opened(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
+    conversation = open_thread(Metered(), settings={"agent_budget_tokens": 5_000, **FREE})
     for agent in ("writer", "reader"):
         conversation.graph.invoke(
             {"messages": [("user", f"Speak, {agent}?")]},
@@ -425,7 +438,7 @@ def test_a_run_may_name_its_agent(opened: Opening) -> None:
             context={"labels": {"agent": agent}},
         )
     assert ["writer", "reader"] == [
-        each["account_id"] for each in book(conversation)["tasks"][0]["agents"]
+        agent["account_id"] for agent in book(conversation)["tasks"][0]["agents"]
     ]
 
 
@@ -441,7 +454,8 @@ def test_without_a_store_a_budget_lives_as_long_as_its_process() -> None:
 def test_backpressure_leaves_the_event_loop_alone() -> None:
     """Other tasks go on while a call waits, and nothing blocks."""
     limits = {"session_budget_tokens": 100_000, "backpressure": ((0.0, 50),), "judging": "off"}
-    graph, ticks = make(Metered(), settings=limits), list[int]()
+    graph = make(Metered(), settings=limits)
+    ticks = list[int]()
 
     async def tick() -> None:
         while True:
@@ -455,7 +469,8 @@ def test_backpressure_leaves_the_event_loop_alone() -> None:
         return state
 
     asyncio.run(main())
-    calm, ticks[:] = len(ticks), []
+    calm = len(ticks)
+    ticks[:] = []
     assert calm > 100
 
     watch = BlockBuster()
@@ -466,10 +481,10 @@ def test_backpressure_leaves_the_event_loop_alone() -> None:
         watch.deactivate()
 
 
-def child(folder: Path, place: str) -> int:
+def child(folder: Path, when: str) -> int:
     """A turn in a process that is killed at a place; its exit code."""
     folder.mkdir(exist_ok=True)
-    return run_child("tests.graph.budget_child", str(folder), place).returncode
+    return run_child("tests.graph.budget_child", str(folder), when).returncode
 
 
 def kept_in(folder: Path) -> UsageAccount:
@@ -488,31 +503,32 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> UsageAccount:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("where", "asked"),
+    ("point", "calls"),
     [
         pytest.param("model", ["model", "model", "judge"], id="model"),
         pytest.param("judge", ["model", "judge", "model", "judge"], id="judge"),
     ],
 )
 def test_a_hold_outlives_a_kill_and_is_not_doubled(
-    tmp_path: Path, calm: UsageAccount, where: str, asked: list[str]
+    tmp_path: Path, calm: UsageAccount, point: str, calls: list[str]
 ) -> None:
     """The same call finds it; an answer that was paid for and lost counts twice, as it was paid."""
-    assert -signal.SIGKILL == child(tmp_path, where)
-    (held,) = kept_in(tmp_path)["holds"]
-    purpose = "answer" if where == "model" else "judge"
-    assert held["key"].endswith(f"-{purpose}")
+    assert -signal.SIGKILL == child(tmp_path, point)
+    (hold,) = kept_in(tmp_path)["holds"]
+    purpose = "answer" if point == "model" else "judge"
+    assert hold["key"].endswith(f"-{purpose}")
 
     assert 0 == child(tmp_path, "nowhere")
 
-    kept, lost = kept_in(tmp_path), asked.count("model") - 1 - (where == "model")
+    account = kept_in(tmp_path)
+    lost_calls = calls.count("model") - 1 - (point == "model")
     (answer,) = [key for key in calm["keys"] if key.endswith("-answer")]
-    assert asked == (tmp_path / "asked.txt").read_text().split()
-    assert [] == kept["holds"]
-    assert lost == len([key for key in kept["keys"] if key == f"{answer}~2"])
-    counted = [{k: each["session"][k] for k in ("tokens", "micros")} for each in (kept, calm)]
-    assert (counted[0] == counted[1]) is (lost == 0)
-    assert kept["session"]["tokens"] < 2 * calm["session"]["tokens"]
+    assert calls == (tmp_path / "asked.txt").read_text().split()
+    assert [] == account["holds"]
+    assert lost_calls == len([key for key in account["keys"] if key == f"{answer}~2"])
+    counts = [{k: item["session"][k] for k in ("tokens", "micros")} for item in (account, calm)]
+    assert (counts[0] == counts[1]) is (lost_calls == 0)
+    assert account["session"]["tokens"] < 2 * calm["session"]["tokens"]
 
 
 @both
@@ -521,15 +537,16 @@ def test_a_hold_outlives_a_kill_and_is_not_doubled(
 )
 def test_a_no_is_answered_by_a_notice_that_says_why(run: Run, word: Any) -> None:
     """Nothing is asked or held, the question stays, and said again it is asked about again."""
-    model, store = Metered(), InMemoryStore()
+    model = Metered()
+    store = InMemoryStore()
     graph = make(model, settings={"session_budget_tokens": 100, **FREE}, store=store)
     assert "exceed_budget" == decision(run(graph, "First question, please?"))
     state = run(graph, Command(resume=word))
 
-    question, told = state["messages"]
-    assert ("First question, please?", True) == (question.content, is_notice(told))
-    assert told.content.startswith("No answer was given: the call would exceed the budget")
-    assert "raise the budget (session_budget_tokens)" in told.content
+    question, notice = state["messages"]
+    assert ("First question, please?", True) == (question.content, is_notice(notice))
+    assert notice.content.startswith("No answer was given: the call would exceed the budget")
+    assert "raise the budget (session_budget_tokens)" in notice.content
     assert ([], []) == (model.inputs, drive(load_usage_account(store, "t"))["holds"])
     assert "exceed_budget" == decision(run(graph, "First question, please?"))
 
@@ -546,11 +563,11 @@ def test_a_turn_that_is_declined_ends_in_a_notice(run: Run, drafts: int) -> None
     context = {"session_budget_tokens": 700 if drafts else 100}
     assert "exceed_budget" == decision(run(graph, f"Why? {'Really. ' * 80}", context=context))
     move = {"kind": "decline", "to": None, "reason": "no"}
-    declined: Any = Trusted({"rollback_request": move, "should_rollback": True})
-    graph.update_state(config(), declined, as_node="process_message")
+    declined_input: Any = Trusted({"rollback_request": move, "should_rollback": True})
+    graph.update_state(config(), declined_input, as_node="process_message")
     state = run(graph, None, context=context)
 
-    assert ["human", "ai"] == [each.type for each in state["messages"]]
+    assert ["human", "ai"] == [message.type for message in state["messages"]]
     assert is_notice(state["messages"][-1])
     assert (drafts, drafts) == (len(model.inputs), len(listed_ids(state)))
     run(graph, "Who?", context={"session_budget_tokens": 5_000})
@@ -561,7 +578,7 @@ def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> Non
     """The calls from then on, also after a restart; a second budget counts from its own first call."""
     prices = {"scripted": {"input": 2.5, "output": 10.0}}
 
-    def opened(**settings: Any) -> Conversation:
+    def open_within(**settings: Any) -> Conversation:
         return Conversation.open(
             tmp_path / "t.db",
             thread="t",
@@ -569,21 +586,21 @@ def test_a_budget_that_is_added_later_says_what_it_counts(tmp_path: Path) -> Non
             settings={"judging": "off", **settings},
         )
 
-    with opened() as before:
+    with open_within() as before:
         before.say("How long should I stay in Kyoto?")
-    with opened(session_budget_tokens=50_000) as added:
-        assert "0 of 50,000 (0 %), counts from the next call" in str(added.tokens())
-        added.say("And in Nara?")
-        (first,) = added.tokens().gauges
+    with open_within(session_budget_tokens=50_000) as later_conversation:
+        assert "0 of 50,000 (0 %), counts from the next call" in str(later_conversation.tokens())
+        later_conversation.say("And in Nara?")
+        (first,) = later_conversation.tokens().gauges
         assert first.since is not None
         moment = first.since[:16].replace("T", " ")
-        assert f"calls with a budget since {moment}" in str(added.tokens())
-    both = {"session_budget_tokens": 50_000, "session_budget_cost": 3.0, "prices": prices}
-    with opened(**both) as second:
+        assert f"calls with a budget since {moment}" in str(later_conversation.tokens())
+    limits = {"session_budget_tokens": 50_000, "session_budget_cost": 3.0, "prices": prices}
+    with open_within(**limits) as second:
         tokens, cost = second.tokens().gauges
         assert (first, None, 0) == (tokens, cost.since, cost.used)
         second.say("神戸には何泊しますか?")
         tokens, cost = second.tokens(spent=False).gauges
         assert first.since == tokens.since < (cost.since or "")
-        for shown in (str(second.tokens()), second.say("/tokens").text):
-            assert f"{moment}以降に予算付きで行った呼び出し" in shown
+        for text in (str(second.tokens()), second.say("/tokens").text):
+            assert f"{moment}以降に予算付きで行った呼び出し" in text

@@ -20,15 +20,15 @@ def trains(to: str) -> str:
     return "10:15"
 
 
-def asked(to: str) -> ToolCalls:
+def train_call(to: str) -> ToolCalls:
     """A reply that looks a train up first."""
     return ToolCalls(calls=[{"name": "trains", "args": {"to": to}}], then="It leaves: {result}.")
 
 
 CHAT = {
     "Hello": GOOD,
-    "Kyoto": asked("Kyoto"),
-    "Mars": asked("Mars"),
+    "Kyoto": train_call("Kyoto"),
+    "Mars": train_call("Mars"),
     "short answers": "Short answers it is, from this one on.",
     "Thanks": "You are welcome, have a good journey.",
 }
@@ -50,8 +50,8 @@ def graph(*reasons: str, judge: Any = None, **settings: Any) -> Any:
 
 def marks(state: dict[str, Any]) -> list[tuple[str, str | None, int]]:
     """Each checkpoint's reason, the message before it, and its turn."""
-    words = {m.id: said([m])[0] for m in state["messages"]}
-    return [(c["reason"], words.get(c["message_id"]), c["turn"]) for c in state["checkpoints"]]
+    text = {m.id: said([m])[0] for m in state["messages"]}
+    return [(c["reason"], text.get(c["message_id"]), c["turn"]) for c in state["checkpoints"]]
 
 
 def test_no_reason_adds_no_checkpoint() -> None:
@@ -70,10 +70,10 @@ def test_a_score_adds_checkpoints_at_good_answers_only() -> None:
 
 def test_an_instruction_adds_a_checkpoint_at_its_answer() -> None:
     """Who goes back there has just given the instruction and has it answered."""
-    made = graph("instruction")
-    say(made, "Hello", "From now on give short answers.", "Thanks")
+    new_graph = graph("instruction")
+    say(new_graph, "Hello", "From now on give short answers.", "Thanks")
 
-    state = say(made, "/rollback")
+    state = say(new_graph, "/rollback")
 
     assert [("instruction", "ai: Short answers it is, from this one on.", 2)] == marks(state)
     assert "ai: Short answers it is, from this one on." == said(state["messages"])[3]
@@ -95,41 +95,43 @@ def test_retrieved_words_give_no_instruction(tmp_path: Path) -> None:
 
 def test_a_tool_step_adds_checkpoints_at_its_result_and_the_end_of_its_turn() -> None:
     """Both places may split a transcript; a rollback without a target goes to the end of a turn."""
-    made = graph("tool_step")
-    state = say(made, "Hello", "To Kyoto?", "Thanks")
+    new_graph = graph("tool_step")
+    state = say(new_graph, "Hello", "To Kyoto?", "Thanks")
     ids = [m.id for m in state["messages"]]
-    places = [ids.index(each["message_id"]) + 1 for each in state["checkpoints"]]
-    back = say(made, "/rollback")
+    indexes = [ids.index(checkpoint["message_id"]) + 1 for checkpoint in state["checkpoints"]]
+    restored_state = say(new_graph, "/rollback")
 
     after = ("tool_step", "ai: It leaves: 10:15.", 2)
     assert [("tool_step", "tool: 10:15", 1), after] == marks(state)
-    assert {*places} <= {*safe_indices(state["messages"])}
-    assert ["ai: ", "tool: 10:15", "ai: It leaves: 10:15."] == said(back["messages"])[3:6]
+    assert {*indexes} <= {*safe_indices(state["messages"])}
+    assert ["ai: ", "tool: 10:15", "ai: It leaves: 10:15."] == said(restored_state["messages"])[3:6]
 
 
 def test_a_failed_tool_adds_a_checkpoint_before_its_turn() -> None:
     """One can go back to just before the error."""
-    made = graph("error")
-    state = say(made, "Hello", "To Mars?")
-    back = say(made, "/rollback")
+    new_graph = graph("error")
+    state = say(new_graph, "Hello", "To Mars?")
+    restored_state = say(new_graph, "/rollback")
 
     assert [("error", f"ai: {GOOD}", 1), ERROR] == marks(state)
-    assert ["human: Hello", f"ai: {GOOD}"] == said(back["messages"])[:2]
-    assert "human: To Mars?" not in said(back["messages"])
+    assert ["human: Hello", f"ai: {GOOD}"] == said(restored_state["messages"])[:2]
+    assert "human: To Mars?" not in said(restored_state["messages"])
 
 
 def test_a_failed_tool_in_a_rejected_draft_counts() -> None:
     """The error is the turn's, even where another attempt did without the tool."""
     chat = ScriptedChat(
-        replies={"Hello": GOOD, "Mars": [asked("Mars"), "There is no train to Mars."]}
+        replies={"Hello": GOOD, "Mars": [train_call("Mars"), "There is no train to Mars."]}
     )
-    made = make(chat, scores(0.9, 0.1, 0.9), tools=[trains], settings={"checkpoint_on": {"error"}})
+    graph = make(chat, scores(0.9, 0.1, 0.9), tools=[trains], settings={"checkpoint_on": {"error"}})
 
-    assert [("error", f"ai: {GOOD}", 1), ERROR] == marks(say(made, "Hello", "To Mars?"))
+    assert [("error", f"ai: {GOOD}", 1), ERROR] == marks(say(graph, "Hello", "To Mars?"))
 
 
-@pytest.mark.parametrize("again", ["Thanks", "Hello again"], ids=["said again", "something else"])
-def test_a_failed_model_adds_a_checkpoint_before_its_turn(tmp_path: Path, again: str) -> None:
+@pytest.mark.parametrize(
+    "second_text", ["Thanks", "Hello again"], ids=["said again", "something else"]
+)
+def test_a_failed_model_adds_a_checkpoint_before_its_turn(tmp_path: Path, second_text: str) -> None:
     """The next answer, of the same turn or of another, marks where the conversation stood."""
     failing = [True]
 
@@ -148,7 +150,7 @@ def test_a_failed_model_adds_a_checkpoint_before_its_turn(tmp_path: Path, again:
         conversation.say("Hello")
         with pytest.raises(ModelUnavailableError):
             conversation.say("Thanks")
-        conversation.say(again)
+        conversation.say(second_text)
 
         (annotation,) = conversation.checkpoints()
 
@@ -158,20 +160,20 @@ def test_a_failed_model_adds_a_checkpoint_before_its_turn(tmp_path: Path, again:
 
 def test_one_place_has_one_checkpoint_with_the_most_important_reason() -> None:
     """An answer that is good, used a tool and follows an instruction is marked once."""
-    made = graph("score", "instruction", "tool_step")
+    new_graph = graph("score", "instruction", "tool_step")
 
-    state = say(made, "Hello", "Always tell me the train to Kyoto first.")
+    state = say(new_graph, "Hello", "Always tell me the train to Kyoto first.")
 
-    reasons = [each["reason"] for each in state["checkpoints"]]
+    reasons = [checkpoint["reason"] for checkpoint in state["checkpoints"]]
     assert ["score", "tool_step", "instruction"] == reasons
     assert state["checkpoints"][2]["score"] is not None
 
 
 def test_a_failed_answer_never_becomes_a_checkpoint() -> None:
     """The best of bad drafts is delivered, and is no good point."""
-    made = graph("instruction", "score", judge=lambda _: 0.1, max_rollbacks=0)
+    new_graph = graph("instruction", "score", judge=lambda _: 0.1, max_rollbacks=0)
 
-    state = say(made, "From now on give short answers.")
+    state = say(new_graph, "From now on give short answers.")
 
     assert "low_quality" == state["messages"][-1].response_metadata["unsay"]["flag"]
     assert [] == state.get("checkpoints", [])
@@ -216,18 +218,18 @@ def test_a_long_thread_keeps_recent_and_ever_sparser_points(
 ) -> None:
     """Past the limit the old ones are thinned, and every kept one can be gone back to."""
     monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 8)
-    made = make(
+    graph = make(
         lambda _: "An answer that is long enough to pass, about the matter.",
         lambda _: 0.9,
         settings={"checkpoint_on": {"score"}},
     )
-    state = say(made, *(f"question {number}" for number in range(40)))
-    turns = [each["turn"] for each in state["checkpoints"]]
+    state = say(graph, *(f"question {number}" for number in range(40)))
+    turns = [checkpoint["turn"] for checkpoint in state["checkpoints"]]
 
     assert [37, 38, 39, 40] == turns[4:]
     assert 8 == len(turns)
     assert turns[0] < 20
 
-    back = say(made, f"/rollback {state['checkpoints'][0]['id']}")
+    restored_state = say(graph, f"/rollback {state['checkpoints'][0]['id']}")
 
-    assert turns[0] == sum(m.type == "human" for m in back["messages"]) - 1
+    assert turns[0] == sum(m.type == "human" for m in restored_state["messages"]) - 1

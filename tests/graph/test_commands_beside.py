@@ -175,9 +175,9 @@ def test_a_question_that_a_host_added_waits_after_a_typed_command(
     conversation.say("one")
     conversation.add([HumanMessage("two")])
 
-    told = conversation.say(command)
+    reply = conversation.say(command)
 
-    assert "“two” still waits" in told.text
+    assert "“two” still waits" in reply.text
     assert "two" == text_of(conversation.messages()[-1])
 
 
@@ -200,8 +200,8 @@ def test_a_stopped_turn_of_a_host_waits_after_a_command(command: str) -> None:
     after = say(graph, command)
 
     assert "“two” still waits: send it again" in text_of(after["messages"][-1])
-    changed = {key for key in before if before[key] != after.get(key)}
-    assert {"messages", "event_log", "refusal"} >= changed
+    changed_before = {key for key in before if before[key] != after.get(key)}
+    assert {"messages", "event_log", "refusal"} >= changed_before
     graph.invoke({"messages": []}, config())
     assert ["human: one", "human: two"] == [
         line
@@ -237,14 +237,14 @@ def test_a_turn_that_stopped_before_a_hosts_command_is_resumed(
 def test_a_pending_decision_of_a_host_is_asked_again(command: str) -> None:
     """The command is answered, and the person can decide."""
     graph = make(Numbered(), scores(*[0.1] * 9), settings={"on_exhausted": "ask"})
-    asked = say(graph, "one")["__interrupt__"]
+    interrupt = say(graph, "one")["__interrupt__"]
 
     after = say(graph, command)
 
     assert is_notice(after["messages"][-1])
-    assert asked[0].value == after["__interrupt__"][0].value
-    done = graph.invoke(Command(resume="approve"), config())
-    assert ["human: one"] == [line for line in said(spoken(done["messages"])) if "human" in line]
+    assert interrupt[0].value == after["__interrupt__"][0].value
+    state = graph.invoke(Command(resume="approve"), config())
+    assert ["human: one"] == [line for line in said(spoken(state["messages"])) if "human" in line]
 
 
 @pytest.mark.sample(every=3)
@@ -270,7 +270,8 @@ def test_a_question_beside_a_command_waits(command: str) -> None:
 
 def test_commands_of_a_host_are_left_out_everywhere(database: Database) -> None:
     """Timeline, counts, titles, previews, branches, diffs, contexts, judges, summaries and recall."""
-    model, judged = Numbered(), []
+    model = Numbered()
+    judged = []
 
     def judge(exchange: Any) -> float:
         judged.append(str(exchange))
@@ -289,21 +290,21 @@ def test_commands_of_a_host_are_left_out_everywhere(database: Database) -> None:
     assert [2] == [b.messages for b in conversation.branches() if b.kind == "person"]
     assert ("three",) == preview.questions
     conversation.say("four")
-    (listed,) = Registry.open(database).sessions().sessions
-    assert ("one", 3) == (listed.title, listed.turns)
+    (session,) = Registry.open(database).sessions().sessions
+    assert ("one", 3) == (session.title, session.turns)
     assert not any("/" in text for call in model.inputs for text in map(text_of, call))
     assert not any("/help" in text or "/undo" in text for text in judged)
-    found = conversation.recall("timeline help checkpoint usage")
-    assert not any("/" in str(find) for find in found)
+    finds = conversation.recall("timeline help checkpoint usage")
+    assert not any("/" in str(find) for find in finds)
     assert not any(
         command in str(conversation.timeline()) for command in ("/help", "/timeline", "/usage")
     )
-    shown = [
+    texts = [
         str(conversation.diff(branch.id))
         for branch in conversation.branches()
         if branch.kind == "person"
     ]
-    assert not any("/help" in text or "/usage" in text for text in shown)
+    assert not any("/help" in text or "/usage" in text for text in texts)
 
 
 @pytest.mark.parametrize("store", [True, False])
@@ -324,13 +325,15 @@ def test_a_retry_leaves_no_branch_of_its_command(database: Database) -> None:
     conversation.say("Hello")
     conversation.retry()
 
-    assert ["retry"] == [each["kind"] for each in conversation.timeline().branches if each["size"]]
+    assert ["retry"] == [
+        branch["kind"] for branch in conversation.timeline().branches if branch["size"]
+    ]
 
 
 # Commands that change earlier turns while a question waits
 
 
-def stopped(database: Database) -> Conversation:
+def conversation_with_failed_turn(database: Database) -> Conversation:
     """Three answered turns, and a question whose turn failed."""
     model = Failing()
     conversation = open_conversation(database, model=model)
@@ -345,7 +348,7 @@ def stopped(database: Database) -> Conversation:
 
 def waiting(database: Database) -> Conversation:
     """The same, but the failed turn was taken back, and its question restored."""
-    conversation = stopped(database)
+    conversation = conversation_with_failed_turn(database)
     conversation.undo()
     conversation.restore()
     return conversation
@@ -376,7 +379,7 @@ def test_what_an_undo_brought_back_with_a_waiting_question_can_be_redone(
     database: Database,
 ) -> None:
     """The undo offers /redo, so /redo repeats the rollback."""
-    conversation = stopped(database)
+    conversation = conversation_with_failed_turn(database)
     conversation.say("/rollback 1")
 
     undone = conversation.say("/undo")
@@ -389,11 +392,11 @@ def test_what_an_undo_brought_back_with_a_waiting_question_can_be_redone(
 def test_a_rollback_names_its_place_and_not_the_question_that_waits(database: Database) -> None:
     """The place is the last answer that stays."""
     conversation = waiting(database)
-    place = conversation.checkpoints()[1]["id"]
+    checkpoint_id = conversation.checkpoints()[1]["id"]
 
     notice = conversation.say("/rollback 1")
 
-    assert notice.text.startswith(f"Rolled back to checkpoint {place}.")
+    assert notice.text.startswith(f"Rolled back to checkpoint {checkpoint_id}.")
 
 
 def test_all_questions_of_the_first_removed_turn_are_given_back(database: Database) -> None:

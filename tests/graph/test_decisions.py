@@ -15,10 +15,10 @@ from unsay.turn.delivery import best_rejection
 from unsay.types import Rejection
 
 
-def rejection(words: str, score: float | None, reason: str) -> Rejection:
+def rejection(text: str, score: float | None, reason: str) -> Rejection:
     """A draft with a tool step before its words."""
     step = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "1"}])
-    return Rejection(messages=[step, AIMessage(words)], score=score, reason=reason)
+    return Rejection(messages=[step, AIMessage(text)], score=score, reason=reason)
 
 
 def best(drafts: list[Rejection]) -> Rejection:
@@ -34,14 +34,14 @@ def test_a_person_is_shown_the_best_draft() -> None:
         rejection("two", 0.4, "{rude}"),
         rejection("three", None, "late"),
     ]
-    shown = {"answer": "two", "score": 0.4}
+    proposal = {"answer": "two", "score": 0.4}
 
     assert {
         "action_requests": [
             {
                 "name": "deliver_answer",
-                "args": shown,
-                "arguments": shown,
+                "args": proposal,
+                "arguments": proposal,
                 "description": "No draft passed. Deliver the best one, edit it, "
                 "try again, or reject it? Reasons: wrong / {rude} / late",
             }
@@ -156,7 +156,7 @@ def test_what_is_no_decision_is_refused(answer: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["edit", "respond"])
 @pytest.mark.parametrize(
-    "words",
+    "text",
     [
         pytest.param({}, id="none"),
         pytest.param({"args": None}, id="null"),
@@ -170,10 +170,10 @@ def test_what_is_no_decision_is_refused(answer: Any) -> None:
         pytest.param({"message": None}, id="a null message"),
     ],
 )
-def test_a_decision_that_needs_words_needs_words(kind: str, words: dict[str, Any]) -> None:
+def test_a_decision_that_needs_words_needs_words(kind: str, text: dict[str, Any]) -> None:
     """To edit or to respond without words is refused, wherever they are missing."""
     with pytest.raises(InputError, match=f"A decision to {kind} needs the text, as in"):
-        read_decision({"type": kind, **words})
+        read_decision({"type": kind, **text})
 
 
 JSON = st.recursive(

@@ -24,7 +24,7 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
         store: Any = conversation.graph.store
         drive(label(store, "t", {"tenant": "a"}, now="2026-01-01T00:00:00+00:00"))
         conversation.say("Is it later?")
-        ended = drive(end(store, "t", now=NOW))
+        ended_session = drive(end(store, "t", now=NOW))
         transcript = conversation.messages()
         with pytest.raises(SessionEndedError, match="'t'"):
             conversation.say("And now?")
@@ -34,7 +34,11 @@ def test_no_words_are_said_in_a_thread_that_was_ended(tmp_path: Path) -> None:
         session = drive(get_session(store, "t"))
         restored = conversation.messages()
 
-    assert ("Is it late?", 2, {"tenant": "a"}) == (ended.title, ended.turns, ended.labels)
+    assert ("Is it late?", 2, {"tenant": "a"}) == (
+        ended_session.title,
+        ended_session.turns,
+        ended_session.labels,
+    )
     assert 4 == len(transcript)
     assert 2 == len(restored)
     assert ("ended", NOW, 1, {"tenant": "a"}) == (

@@ -21,13 +21,14 @@ PLACES = st.sampled_from(["turn", "checkpoint"])
 
 def judging(earlier: list[float], blames: list[set[int]]) -> Callable[[Any], Any]:
     """A judge that passes the earlier answers, then fails all, and blames some that it is shown."""
-    scores, left = list(earlier), list(blames)
+    scores = list(earlier)
+    remaining_blames = list(blames)
 
     def judge(request: list[Any]) -> Any:
         if scores:
             return scores.pop(0)
         ids = [part.split("]")[0] for part in text_of(request[-1]).split("[id ")[1:]]
-        blamed = left.pop(0) if left else set()
+        blamed = remaining_blames.pop(0) if remaining_blames else set()
         return {"score": 0.1, "reason": "no", "blamed": [ids[i] for i in blamed if i < len(ids)]}
 
     return judge
@@ -49,16 +50,17 @@ def test_a_turn_without_a_passing_attempt_removes_nothing(
     )
     for number in range(len(earlier)):
         talk.say(f"q{number}")
-    before, made = talk.messages(), talk.checkpoints()
+    before = talk.messages()
+    checkpoints = talk.checkpoints()
 
     reply = talk.say("the last one")
 
     assert before == talk.messages()[:-2]
     assert ("low_quality", (), rollbacks) == (reply.flag, reply.removed, reply.rollbacks)
-    assert made == talk.checkpoints()[: len(made)]
+    assert checkpoints == talk.checkpoints()[: len(checkpoints)]
     talk.undo()
     assert before == talk.messages()
-    assert made == talk.checkpoints()
+    assert checkpoints == talk.checkpoints()
 
 
 @pytest.mark.full

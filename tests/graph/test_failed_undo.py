@@ -44,12 +44,12 @@ def test_a_failed_undo_is_tried_or_reported_again(
     thread = f"failed-{idempotent}"
     call = ToolCalls(calls=[{"name": "book", "args": {"to": "Kyoto"}}], then="It is done.")
     chat = ScriptedChat(replies={"Hello": GOOD, "Kyoto": call})
-    made: Any = make(chat, ScriptedJudge(), tools=[book], settings={"topics": "off"}, store=store)
+    graph: Any = make(chat, ScriptedJudge(), tools=[book], settings={"topics": "off"}, store=store)
 
-    say(made, "Hello", "Kyoto", "/undo", thread=thread)
-    first = transcript(made, thread)[-1]
-    say(made, "/redo", "/undo", thread=thread)
-    second = transcript(made, thread)[-1]
+    say(graph, "Hello", "Kyoto", "/undo", thread=thread)
+    first = transcript(graph, thread)[-1]
+    say(graph, "/redo", "/undo", thread=thread)
+    second = transcript(graph, thread)[-1]
 
     failed = "Not undone, still in effect: the ticket to Kyoto (OSError: no line)."
     assert first.endswith(failed)

@@ -40,19 +40,19 @@ class Listener:
         self, question: str, current: TopicMemory, others: Sequence[TopicMemory]
     ) -> TopicShift:
         """NEW begins a topic, BACK returns to the one left last."""
-        self.told += [words for each in (current, *others) for words in each.texts]
+        self.told += [text for item in (current, *others) for text in item.texts]
         if "BACK" in question and others:
             return TopicShift(kind="back", similarity=0.9, topic_id=others[0].topic_id)
         return TopicShift(kind="new" if "NEW" in question else "same", similarity=0.5)
 
 
-def looks(*found: str) -> Any:
+def looks(*lookups: str) -> Any:
     """A tool that finds these, one after the other."""
-    left = list(found)
+    results = list(lookups)
 
     def look(word: str) -> str:
         """Look a word up."""
-        return left.pop(0)
+        return results.pop(0)
 
     return look
 
@@ -76,15 +76,16 @@ def probe(conversation: Conversation, question: str = "And now?") -> list[tuple[
     return [(m.type, text_of(m)) for m in model.inputs[-1]]
 
 
-def sent(conversation: Conversation, question: str = "And now?") -> str:
+def request_text(conversation: Conversation, question: str = "And now?") -> str:
     """What the model is sent for a question, as one text."""
-    return "\n".join(words for _, words in probe(conversation, question))
+    return "\n".join(text for _, text in probe(conversation, question))
 
 
-def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
+def test_a_message_is_forgotten_and_restored(open_thread: Opening) -> None:
     """Views leave it out, the transcript keeps it, and restored it is where it was."""
-    conversation = three(opened)
-    before, transcript = probe(conversation), conversation.messages()
+    conversation = three(open_thread)
+    before = probe(conversation)
+    transcript = conversation.messages()
     entry = conversation.forget(ids(conversation)[2], reason="wrong")
 
     assert (entry,) == conversation.forgotten()
@@ -93,8 +94,8 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
         entry["message_ids"],
         entry["reason"],
     )
-    assert "q2" not in sent(conversation)
-    assert "draft 2" in sent(conversation)
+    assert "q2" not in request_text(conversation)
+    assert "draft 2" in request_text(conversation)
     assert 1 == conversation.restore(entry["id"]).restored
     assert () == conversation.forgotten()
     assert before == probe(conversation)
@@ -102,11 +103,11 @@ def test_a_message_is_forgotten_and_restored(opened: Opening) -> None:
     assert transcript == replayed(conversation).messages
 
 
-def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
+def test_undo_and_redo_of_forgetting(open_thread: Opening) -> None:
     """Forgetting is a step: undo reverts it and redo repeats it, any number of times."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     before = probe(conversation)
-    (entry,) = (conversation.forget(turns=2),)
+    entry = conversation.forget(turns=2)
     after = undo_steps(conversation)
 
     assert 3 == conversation.undo().turns
@@ -114,15 +115,15 @@ def test_undo_and_redo_of_forgetting(opened: Opening) -> None:
     conversation.redo()
     assert (entry,) == conversation.forgotten()
     assert after == undo_steps(conversation)
-    assert ["q1", "q3"] == [words for kind, words in probe(conversation) if kind == "human"][:2]
+    assert ["q1", "q3"] == [text for kind, text in probe(conversation) if kind == "human"][:2]
     conversation.undo()
     assert before == probe(conversation)
     assert 2 == conversation.undo().turns
 
 
-def test_undo_of_a_restore(opened: Opening) -> None:
+def test_undo_of_a_restore(open_thread: Opening) -> None:
     """What was restored is forgotten again when that is undone."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     entry = conversation.forget(turns="1-2")
     conversation.restore(entry["id"])
     conversation.undo()
@@ -130,25 +131,25 @@ def test_undo_of_a_restore(opened: Opening) -> None:
     assert (entry,) == conversation.forgotten()
 
 
-def test_one_message_of_a_span_is_restored(opened: Opening) -> None:
+def test_one_message_of_a_span_is_restored(open_thread: Opening) -> None:
     """Restoring a message of a span leaves the others forgotten; undo forgets it again."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     names = ids(conversation)
     entry = conversation.forget(names[0], names[3])
     assert names[:4] == entry["message_ids"]
     assert 1 == conversation.restore(names[2]).restored
 
     assert [names[0], names[1], names[3]] == conversation.forgotten()[0]["message_ids"]
-    assert "q2" in sent(conversation)
-    assert "q1" not in sent(conversation)
+    assert "q2" in request_text(conversation)
+    assert "q1" not in request_text(conversation)
     conversation.undo()
     assert (entry,) == conversation.forgotten()
 
 
-def test_tool_calls_and_results_go_together(opened: Opening) -> None:
+def test_tool_calls_and_results_go_together(open_thread: Opening) -> None:
     """Who forgets a result forgets its call; the answer stays."""
     model = caller()
-    conversation = opened(model, tools=[looks("Alpha", "Beta", "Gamma")])
+    conversation = open_thread(model, tools=[looks("Alpha", "Beta", "Gamma")])
     conversation.say("q1")
     result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
     entry = conversation.forget(result.id or "")
@@ -161,33 +162,35 @@ def test_tool_calls_and_results_go_together(opened: Opening) -> None:
 
 
 @pytest.mark.parametrize(
-    ("below", "gone"), [(0.1, ""), (0.3, "Beta"), (1.0, "Alpha Beta")], ids=str
+    ("limit", "forgotten_results"), [(0.1, ""), (0.3, "Beta"), (1.0, "Alpha Beta")], ids=str
 )
-def test_results_that_bear_on_no_question(opened: Opening, below: float, gone: str) -> None:
+def test_results_that_bear_on_no_question(
+    open_thread: Opening, limit: float, forgotten_results: str
+) -> None:
     """Results under a score are shown as cleared, their calls stay, and undo shows them again."""
     model = caller()
-    conversation = opened(
+    conversation = open_thread(
         model, tools=[looks("Alpha is large", "Beta", "Gamma")], settings={"judging": "off"}
     )
     conversation.say("How large is alpha, and who discovered it?")
     conversation.say("Tell me more.")
     transcript = conversation.messages()
-    entry = conversation.forget(tool_results_below=below)
+    entry = conversation.forget(tool_results_below=limit)
     conversation.say("Go on.")
 
-    shown = [text_of(m) for m in model.calls[-2] if isinstance(m, ToolMessage)]
-    assert 2 == len(shown)
+    texts = [text_of(m) for m in model.calls[-2] if isinstance(m, ToolMessage)]
+    assert 2 == len(texts)
     for word in ("Alpha", "Beta"):
-        assert (word not in gone) == any(word in each for each in shown)
+        assert (word not in forgotten_results) == any(word in text for text in texts)
     assert transcript == conversation.messages()[: len(transcript)]
-    assert len(gone.split()) == (0 if entry is None else len(entry["message_ids"]))
+    assert len(forgotten_results.split()) == (0 if entry is None else len(entry["message_ids"]))
 
 
-def test_the_judge_weighs_results(opened: Opening) -> None:
+def test_the_judge_weighs_results(open_thread: Opening) -> None:
     """With a model for a judge it is asked about each result; one that fails forgets nothing."""
     model = caller()
     judge = scores(0.9, 0.9, 0.1, RuntimeError("down"))
-    conversation = opened(model, judge, tools=[looks("Alpha", "Beta")])
+    conversation = open_thread(model, judge, tools=[looks("Alpha", "Beta")])
     conversation.say("q1")
     conversation.say("q2")
     entry = conversation.forget(tool_results_below=0.5)
@@ -197,46 +200,46 @@ def test_the_judge_weighs_results(opened: Opening) -> None:
     assert results[:1] == entry["message_ids"]
 
 
-def test_pinned_results_are_kept(opened: Opening) -> None:
+def test_pinned_results_are_kept(open_thread: Opening) -> None:
     """A result that a pin holds is not forgotten."""
-    conversation = opened(caller(), tools=[looks("Alpha")], settings={"judging": "off"})
+    conversation = open_thread(caller(), tools=[looks("Alpha")], settings={"judging": "off"})
     conversation.say("q1")
     conversation.pins.add()
 
     assert [] == conversation.forget(tool_results_below=1.0)["message_ids"]
 
 
-def two_topics(opened: Opening, **options: Any) -> Conversation:
+def two_topics(open_thread: Opening, **options: Any) -> Conversation:
     """A conversation of two topics, the second under way."""
-    conversation = opened(detector=Listener(), **options)
-    for words in ("apples one", "apples two", "NEW pears", "pears two"):
-        conversation.say(words)
+    conversation = open_thread(detector=Listener(), **options)
+    for text in ("apples one", "apples two", "NEW pears", "pears two"):
+        conversation.say(text)
     return conversation
 
 
-def test_a_topic_is_forgotten(opened: Opening) -> None:
+def test_a_topic_is_forgotten(open_thread: Opening) -> None:
     """Neither its words nor its summary reach the model or the detector, until it is restored."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     before = probe(conversation)
-    assert any("apples" in words for _, words in before)
+    assert any("apples" in text for _, text in before)
     entry = conversation.forget("topic-1")
 
     detector: Any = detector_of(conversation)
     detector.told.clear()
-    assert "apples" not in sent(conversation)
-    assert not [words for words in detector.told if "apples" in words]
-    assert [True, False] == [each.forgotten for each in conversation.timeline().topics]
+    assert "apples" not in request_text(conversation)
+    assert not [text for text in detector.told if "apples" in text]
+    assert [True, False] == [topic.forgotten for topic in conversation.timeline().topics]
     conversation.restore("topic-1")
     assert before == probe(conversation)
-    assert entry["id"] not in {each["id"] for each in conversation.forgotten()}
+    assert entry["id"] not in {entry["id"] for entry in conversation.forgotten()}
 
 
-def test_a_topic_is_named_by_a_person(opened: Opening) -> None:
+def test_a_topic_is_named_by_a_person(open_thread: Opening) -> None:
     """A whole label goes before a part of one, in any letter case; an unclear one lists both."""
-    conversation = opened(detector=Listener())
-    for words in ("Kyoto", "NEW Kyoto hotels", "NEW pears"):
-        conversation.say(words)
-    labels = [each.label for each in conversation.timeline().topics]
+    conversation = open_thread(detector=Listener())
+    for text in ("Kyoto", "NEW Kyoto hotels", "NEW pears"):
+        conversation.say(text)
+    labels = [topic.label for topic in conversation.timeline().topics]
     assert 2 == len([label for label in labels if "kyoto" in label.casefold()]), labels
     shortest = min((label for label in labels if "kyoto" in label.casefold()), key=len)
     unclear = conversation.say("/forget yoto").text
@@ -244,54 +247,56 @@ def test_a_topic_is_named_by_a_person(opened: Opening) -> None:
 
     conversation.say(f"/forget {shortest.upper()}")
 
-    assert [shortest] == [each.label for each in conversation.timeline().topics if each.forgotten]
+    assert [shortest] == [
+        topic.label for topic in conversation.timeline().topics if topic.forgotten
+    ]
 
 
-def test_the_topic_under_way_is_forgotten(opened: Opening) -> None:
+def test_the_topic_under_way_is_forgotten(open_thread: Opening) -> None:
     """Later messages begin a new topic, which is shown."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     conversation.forget("topic-2")
     conversation.say("more of it")
     conversation.say("and more")
 
-    assert "pears" not in sent(conversation)
-    assert "more of it" in sent(conversation)
+    assert "pears" not in request_text(conversation)
+    assert "more of it" in request_text(conversation)
     assert 3 == len(conversation.timeline().topics)
 
 
-def test_nobody_returns_to_a_forgotten_topic(opened: Opening) -> None:
+def test_nobody_returns_to_a_forgotten_topic(open_thread: Opening) -> None:
     """Who comes back to its subject begins a new topic."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     conversation.forget("topic-1")
     conversation.say("BACK to apples")
 
-    assert "apples one" not in sent(conversation)
-    assert "BACK to apples" in sent(conversation)
+    assert "apples one" not in request_text(conversation)
+    assert "BACK to apples" in request_text(conversation)
 
 
-def test_summaries_are_made_again(opened: Opening) -> None:
+def test_summaries_are_made_again(open_thread: Opening) -> None:
     """A summary that told of a message tells nothing of it, and again when it is restored."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     conversation.forget(ids(conversation)[0])
 
-    assert "apples one" not in sent(conversation)
-    assert "apples two" in sent(conversation)
+    assert "apples one" not in request_text(conversation)
+    assert "apples two" in request_text(conversation)
     conversation.undo()
-    assert "apples one" in sent(conversation)
+    assert "apples one" in request_text(conversation)
 
 
-def test_the_first_message_of_a_topic(opened: Opening) -> None:
+def test_the_first_message_of_a_topic(open_thread: Opening) -> None:
     """Where it is forgotten, the topic's other words are its own as before."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     conversation.forget(ids(conversation)[4])
-    seen = sent(conversation)
+    request = request_text(conversation)
 
-    assert "NEW pears" not in seen
-    assert "pears two" in seen
-    assert 1 == seen.count("draft 1")  # in the summary of the other topic
+    assert "NEW pears" not in request
+    assert "pears two" in request
+    assert 1 == request.count("draft 1")  # in the summary of the other topic
 
 
-def test_summaries_leave_out_what_is_forgotten(opened: Opening) -> None:
+def test_summaries_leave_out_what_is_forgotten(open_thread: Opening) -> None:
     """A summary of older messages that mentioned one is made again without it."""
     settings = {
         "topics": "off",
@@ -300,19 +305,19 @@ def test_summaries_leave_out_what_is_forgotten(opened: Opening) -> None:
         "primers": 0,
         "recall_tokens": 0,
     }
-    conversation = opened(settings=settings)
+    conversation = open_thread(settings=settings)
     for number in range(12):
         conversation.say(f"question {number} " + "on and on " * 30)
     assert state_of(conversation)["compaction"]["spans"]
-    assert "question 1 " in sent(conversation)
+    assert "question 1 " in request_text(conversation)
     conversation.forget(ids(conversation)[2])
 
-    assert "question 1 " not in sent(conversation)
+    assert "question 1 " not in request_text(conversation)
 
 
-def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
+def test_recall_does_not_find_what_is_forgotten(open_thread: Opening) -> None:
     """What no view shows is not recalled either, live or offloaded."""
-    conversation = opened(detector=SHIFTS, settings=WINDOW)
+    conversation = open_thread(detector=SHIFTS, settings=WINDOW)
     conversation.say("The zanzibar treaty of 1890?")
     first = ids(conversation)[0]
     for number in range(5):
@@ -325,9 +330,9 @@ def test_recall_does_not_find_what_is_forgotten(opened: Opening) -> None:
     assert "of 1890" not in view
 
 
-def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) -> None:
+def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(open_thread: Opening) -> None:
     """A topic that was offloaded and is forgotten is not recalled."""
-    conversation = opened(detector=SHIFTS, settings=WINDOW)
+    conversation = open_thread(detector=SHIFTS, settings=WINDOW)
     conversation.say("The zanzibar treaty of 1890?")
     for number in range(6):
         conversation.say(f"NEW subject {number}")
@@ -339,15 +344,15 @@ def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(opened: Opening) 
     assert "of 1890" not in "\n".join(text_of(m) for m in model.inputs[-1])
 
 
-def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
+def test_no_judge_reads_what_is_forgotten(open_thread: Opening) -> None:
     """Not as an earlier exchange of answers that an app put in, nor as such an answer itself."""
-    read: list[str] = []
+    texts_read: list[str] = []
 
     def judge(request: Sequence[AnyMessage]) -> float:
-        read.append("\n".join(text_of(each) for each in request))
+        texts_read.append("\n".join(text_of(item) for item in request))
         return 0.9
 
-    conversation = opened(judge=judge)
+    conversation = open_thread(judge=judge)
     conversation.say("Where is the SECRET kept?")
     conversation.forget(conversation.messages()[0].id or "")
     conversation.add(
@@ -357,16 +362,16 @@ def test_no_judge_reads_what_is_forgotten(opened: Opening) -> None:
         [HumanMessage("And the car?", id="q2"), AIMessage("It is HIDDEN in a barn.", id="a2")]
     )
     conversation.forget("a2")
-    read.clear()
+    texts_read.clear()
     conversation.say("How many doors are there?")
 
-    assert any("It is red, with doors." in each for each in read)
-    assert [] == [each for each in read if "SECRET" in each or "HIDDEN" in each]
+    assert any("It is red, with doors." in item for item in texts_read)
+    assert [] == [item for item in texts_read if "SECRET" in item or "HIDDEN" in item]
 
 
-def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
+def test_no_title_is_made_of_a_forgotten_question(open_thread: Opening) -> None:
     """The first one that is left gives the thread its name."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.graph.invoke(
         {"messages": [HumanMessage("The SECRET place?", id="q")]}, config(conversation.thread_id)
     )
@@ -376,9 +381,9 @@ def test_no_title_is_made_of_a_forgotten_question(opened: Opening) -> None:
     assert "What is a garden?" == entry(conversation).title
 
 
-def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None:
+def test_an_offloaded_message_is_forgotten_and_restored(open_thread: Opening) -> None:
     """An offloaded message is rolled back, forgotten, offloaded again, and restored."""
-    conversation = opened(detector=Listener(), settings=WINDOW)
+    conversation = open_thread(detector=Listener(), settings=WINDOW)
     for number in range(6):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
     transcript = conversation.messages()
@@ -388,7 +393,7 @@ def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
     assert transcript[0].id not in {m.id for m in state_of(conversation)["messages"]}
 
-    assert "subject 0" not in sent(conversation)
+    assert "subject 0" not in request_text(conversation)
     assert transcript == conversation.messages()[: len(transcript)]
     conversation.restore(entry["id"])
     assert () == conversation.forgotten()
@@ -396,20 +401,20 @@ def test_an_offloaded_message_is_forgotten_and_restored(opened: Opening) -> None
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("asked", ["call", "command"])
-@pytest.mark.parametrize("later", [0, 6], ids=["live", "offloaded"])
+@pytest.mark.parametrize("question", ["call", "command"])
+@pytest.mark.parametrize("later_turns", [0, 6], ids=["live", "offloaded"])
 def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
-    opened: Opening, asked: str, later: int
+    open_thread: Opening, question: str, later_turns: int
 ) -> None:
     """The id of a message restores the topic that was forgotten with it, also an offloaded one."""
-    conversation = opened(detector=Listener(), settings=WINDOW)
+    conversation = open_thread(detector=Listener(), settings=WINDOW)
     conversation.say("NEW subject 0")
     name = ids(conversation)[0]
-    for number in range(1, 2 + later):
+    for number in range(1, 2 + later_turns):
         conversation.say(f"NEW subject {number}")
-    assert (later == 0) is (name in {m.id for m in state_of(conversation)["messages"]})
+    assert (later_turns == 0) is (name in {m.id for m in state_of(conversation)["messages"]})
     conversation.forget("topic-1")
-    if asked == "call":
+    if question == "call":
         with pytest.raises(ConflictError, match="restore it first"):
             conversation.pins.add(name)
         conversation.restore(name)
@@ -420,9 +425,9 @@ def test_a_message_of_a_forgotten_topic_brings_the_topic_back(
     conversation.pins.add(name)
 
 
-def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) -> None:
+def test_a_message_both_forgotten_and_rolled_back_returns_once(open_thread: Opening) -> None:
     """It returns from its branch; the event log, the topics and the transcript agree afterwards."""
-    conversation = opened(detector=Listener(), settings={"live_messages": 8})
+    conversation = open_thread(detector=Listener(), settings={"live_messages": 8})
     for number in range(4):
         conversation.say(f"NEW subject {number}")
     names = ids(conversation)
@@ -437,15 +442,15 @@ def test_a_message_both_forgotten_and_rolled_back_returns_once(opened: Opening) 
     assert [*names[:6], names[-1]] == ids(conversation)[:7]
     assert conversation.messages() == replayed(conversation).messages
     assert (entry,) == conversation.forgotten()
-    kept = state_of(conversation)
+    state = state_of(conversation)
     starts = [run.start for run in topics(conversation)]
-    assert kept["messages"][0].id == starts[0]
+    assert state["messages"][0].id == starts[0]
     assert sorted(set(starts), key=ids(conversation).index) == starts
 
 
-def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
+def test_a_pin_holds_through_topics_and_offloading(open_thread: Opening) -> None:
     """A pinned message is in every view, wherever it lies; unpinned it is not."""
-    conversation = opened(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
+    conversation = open_thread(detector=Listener(), settings={**WINDOW, "recall_tokens": 0})
     conversation.say("The answer is 42, remember?")
     name = ids(conversation)[0]
     conversation.pins.add(name)
@@ -458,17 +463,17 @@ def test_a_pin_holds_through_topics_and_offloading(opened: Opening) -> None:
     conversation.rollback(turns=9)
     assert ({"message_id": name},) == conversation.pins.list()
     conversation.undo()
-    assert "The answer is 42" in sent(conversation, "NEW and now?")
+    assert "The answer is 42" in request_text(conversation, "NEW and now?")
     conversation.pins.remove(name)
-    assert 1 >= sent(conversation).count("The answer is 42")
+    assert 1 >= request_text(conversation).count("The answer is 42")
     assert () == conversation.pins.list()
 
 
-def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
+def test_a_pin_on_what_is_offloaded_already(open_thread: Opening) -> None:
     """A pin on an offloaded message brings it back with its call."""
     model = caller()
     settings = {**WINDOW, "recall_tokens": 0}
-    conversation = opened(
+    conversation = open_thread(
         model,
         tools=[looks(*(f"found {n}" for n in range(9)))],
         detector=Listener(),
@@ -490,22 +495,22 @@ def test_a_pin_on_what_is_offloaded_already(opened: Opening) -> None:
     assert result.tool_call_id == calls[0].tool_calls[0]["id"]
 
 
-def test_a_pin_goes_quiet_and_returns(opened: Opening) -> None:
+def test_a_pin_goes_quiet_and_returns(open_thread: Opening) -> None:
     """A rollback takes the pinned message away; when it returns, so does the pin."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     name = ids(conversation)[2]
     conversation.pins.add(name)
     conversation.rollback(turns=3)
-    assert "apples two" not in sent(conversation)
+    assert "apples two" not in request_text(conversation)
     conversation.undo()
 
-    assert "apples two" in sent(conversation, "NEW plums")
+    assert "apples two" in request_text(conversation, "NEW plums")
     assert ({"message_id": name},) == conversation.pins.list()
 
 
-def test_forgetting_takes_the_pin_off(opened: Opening) -> None:
+def test_forgetting_takes_the_pin_off(open_thread: Opening) -> None:
     """Who forgets a pinned message unpins it; undo sets the pin again."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     name = ids(conversation)[0]
     pins = conversation.pins.add(name)
     conversation.forget(name)
@@ -517,34 +522,30 @@ def test_forgetting_takes_the_pin_off(opened: Opening) -> None:
     assert pins == conversation.pins.list()
 
 
-def test_a_turn_is_pinned_by_its_number(opened: Opening) -> None:
+def test_a_turn_is_pinned_by_its_number(open_thread: Opening) -> None:
     """The question and the answer of a turn are pinned, by default of the newest."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     names = ids(conversation)
 
-    assert names[4:] == [each["message_id"] for each in conversation.pins.add()]
-    assert [*names[4:], *names[:2]] == [
-        each["message_id"] for each in conversation.pins.add(turn=1)
-    ]
-    assert names[:2] == [each["message_id"] for each in conversation.pins.remove()]
+    assert names[4:] == [pin["message_id"] for pin in conversation.pins.add()]
+    assert [*names[4:], *names[:2]] == [pin["message_id"] for pin in conversation.pins.add(turn=1)]
+    assert names[:2] == [pin["message_id"] for pin in conversation.pins.remove()]
     assert [True, False, False] == [turn.pinned for turn in conversation.timeline().turns]
 
 
-def test_a_turn_with_tools_is_pinned_once_for_each_step(opened: Opening) -> None:
+def test_a_turn_with_tools_is_pinned_once_for_each_step(open_thread: Opening) -> None:
     """The pin on a tool call stands for the call and its results."""
-    conversation = opened(caller(), tools=[looks("a pier")])
+    conversation = open_thread(caller(), tools=[looks("a pier")])
     conversation.say("Where?")
     question, call, result, answer = ids(conversation)
 
-    assert [question, call, answer] == [
-        each["message_id"] for each in conversation.pins.add(turn=1)
-    ]
-    assert result not in {each["message_id"] for each in conversation.pins.list()}
+    assert [question, call, answer] == [pin["message_id"] for pin in conversation.pins.add(turn=1)]
+    assert result not in {pin["message_id"] for pin in conversation.pins.list()}
 
 
-def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
+def test_commands_and_notices_cannot_be_pinned(open_thread: Opening) -> None:
     """No model is shown them, so a pin would have no effect."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     conversation.graph.invoke({"messages": [("user", "/help")]}, config(conversation.thread_id))
     for message_id in ids(conversation)[-2:]:
         with pytest.raises(InputError, match=message_id):
@@ -553,21 +554,21 @@ def test_commands_and_notices_cannot_be_pinned(opened: Opening) -> None:
     assert () == conversation.pins.list()
 
 
-def test_a_fork_has_the_pins_and_what_is_forgotten(opened: Opening) -> None:
+def test_a_fork_has_the_pins_and_what_is_forgotten(open_thread: Opening) -> None:
     """A fork begins with the same views."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     conversation.pins.add()
     conversation.forget(turns=1)
-    other = conversation.fork()
+    fork = conversation.fork()
 
-    assert conversation.pins.list() == other.pins.list()
-    assert conversation.forgotten() == other.forgotten()
-    assert probe(conversation) == probe(other)
+    assert conversation.pins.list() == fork.pins.list()
+    assert conversation.forgotten() == fork.forgotten()
+    assert probe(conversation) == probe(fork)
 
 
-def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
+def test_a_forgotten_question_that_is_asked_again(open_thread: Opening) -> None:
     """The question that waits is never left out, also when it was forgotten and is retried."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     conversation.forget(turns=3)
     conversation.retry()
     model: Any = model_of(conversation)
@@ -577,7 +578,7 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
-    ("act", "error", "words"),
+    ("act", "error", "text"),
     [
         pytest.param(lambda t: t.forget("nothing"), UnknownBranchError, "nothing", id="unknown"),
         pytest.param(lambda t: t.forget("a", "b"), UnknownBranchError, "'a'", id="no span"),
@@ -597,40 +598,40 @@ def test_a_forgotten_question_that_is_asked_again(opened: Opening) -> None:
         pytest.param(lambda t: t.restore("forgot-x"), UnknownBranchError, "forgot-x", id="restore"),
     ],
 )
-def test_what_cannot_be(opened: Opening, act: Any, error: type[Exception], words: str) -> None:
+def test_what_cannot_be(open_thread: Opening, act: Any, error: type[Exception], text: str) -> None:
     """An order that names nothing says so and changes nothing."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     before = state_of(conversation)
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=text):
         act(conversation)
 
     assert before == state_of(conversation)
 
 
-def test_the_waiting_question_is_not_forgotten(opened: Opening) -> None:
+def test_the_waiting_question_is_not_forgotten(open_thread: Opening) -> None:
     """A question without an answer can be undone, not forgotten."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     conversation.add([("user", "waiting?")])
     with pytest.raises(InputError, match="waits for its answer"):
         conversation.forget(ids(conversation)[-1])
 
 
-def test_twice(opened: Opening) -> None:
+def test_twice(open_thread: Opening) -> None:
     """What is forgotten or pinned is not so again."""
-    conversation = two_topics(opened)
+    conversation = two_topics(open_thread)
     name = ids(conversation)[0]
     conversation.pins.add(name)
     with pytest.raises(ConflictError, match="pinned already"):
         conversation.pins.add(name)
     conversation.forget("topic-1")
-    for what in ("topic-1", name):
+    for target in ("topic-1", name):
         with pytest.raises(ConflictError, match="forgotten already"):
-            conversation.forget(what)
+            conversation.forget(target)
 
 
-def test_pins_are_bounded(opened: Opening) -> None:
+def test_pins_are_bounded(open_thread: Opening) -> None:
     """One pin too many is refused, with the limit."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.add([(role, f"{role} {n}") for n in range(PINS) for role in ("user", "assistant")])
     names = ids(conversation)
     for name in names[:PINS]:
@@ -641,9 +642,9 @@ def test_pins_are_bounded(opened: Opening) -> None:
 
 
 @pytest.mark.full
-def test_what_is_forgotten_is_bounded(opened: Opening) -> None:
+def test_what_is_forgotten_is_bounded(open_thread: Opening) -> None:
     """One thing or one message too many is refused, with the limit; a whole topic is one thing."""
-    conversation = opened()
+    conversation = open_thread()
     half = FORGOTTEN_MESSAGES // 2
     conversation.add(
         [(role, f"{role} {n}") for n in range(half + 1) for role in ("user", "assistant")]
@@ -671,9 +672,10 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
     with Conversation.open(
         ":memory:", model=Numbered(), judge=scores(), detector=Listener()
     ) as conversation:
-        for words in ("apples one", "apples two", "NEW pears", "pears two"):
-            conversation.say(words)
-        transcript, before = conversation.messages(), probe(conversation)
+        for text in ("apples one", "apples two", "NEW pears", "pears two"):
+            conversation.say(text)
+        transcript = conversation.messages()
+        before = probe(conversation)
         for act in acts:
             with suppress(ConflictError, NotFoundError):
                 _do(conversation, *act)
@@ -686,34 +688,35 @@ def test_whatever_was_forgotten_can_be_restored(acts: list[tuple[str, int]]) -> 
         assert transcript == replayed(conversation).messages
 
 
-def _do(conversation: Conversation, act: str, place: int) -> None:
+def _do(conversation: Conversation, act: str, position: int) -> None:
     """One thing that changes views alone."""
-    names, entries = ids(conversation), conversation.forgotten()
+    names = ids(conversation)
+    entries = conversation.forgotten()
     steps = {"undo": undo_steps(conversation), "redo": redo_steps(conversation)}.get(act)
     if steps is not None and (not steps or steps[-1]["kind"] != "forget"):
         return
     if act == "span":
-        conversation.forget(*sorted((names[place], names[-1]), key=names.index))
+        conversation.forget(*sorted((names[position], names[-1]), key=names.index))
     elif act == "restore":
         for entry in entries[:1]:
             conversation.restore(entry["id"])
     else:
         {
-            "message": lambda: conversation.forget(names[place]),
-            "topic": lambda: conversation.forget(f"topic-{1 + place % 2}"),
+            "message": lambda: conversation.forget(names[position]),
+            "topic": lambda: conversation.forget(f"topic-{1 + position % 2}"),
             "undo": conversation.undo,
             "redo": conversation.redo,
-            "pin": lambda: conversation.pins.add(names[place]),
-            "unpin": lambda: conversation.pins.remove(names[place]),
+            "pin": lambda: conversation.pins.add(names[position]),
+            "unpin": lambda: conversation.pins.remove(names[position]),
         }[act]()
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-def test_commands(opened: Opening, language: str) -> None:
+def test_commands(open_thread: Opening, language: str) -> None:
     """A typed command is answered by a notice, and the model never sees it."""
-    conversation = three(opened, settings={"language": language})
+    conversation = three(open_thread, settings={"language": language})
     model: Any = model_of(conversation)
-    asked = len(model.inputs)
+    question = len(model.inputs)
     annotation = {"en": "[pinned]", "ja": "[ピン留め]"}[language]
 
     assert "q1" in conversation.say("/pin 1").text
@@ -727,8 +730,8 @@ def test_commands(opened: Opening, language: str) -> None:
         len(entry["message_ids"]),
         entry["reason"],
     ]
-    assert asked == len(model.inputs)
-    assert "q1" not in sent(conversation)
+    assert question == len(model.inputs)
+    assert "q1" not in request_text(conversation)
     conversation.say("/undo")
     assert () == conversation.forgotten()
     conversation.say("/redo")
@@ -736,32 +739,32 @@ def test_commands(opened: Opening, language: str) -> None:
     assert conversation.messages() == replayed(conversation).messages
 
 
-def test_a_topic_is_forgotten_by_its_words(opened: Opening) -> None:
+def test_a_topic_is_forgotten_by_its_words(open_thread: Opening) -> None:
     """`/forget` matches a part of a topic's label in any case."""
-    conversation = two_topics(opened)
-    (label, _) = [each.label for each in conversation.timeline().topics]
+    conversation = two_topics(open_thread)
+    (label, _) = [topic.label for topic in conversation.timeline().topics]
     conversation.say(f"/forget {label.upper()}")
 
-    assert ["topic-1"] == [each.get("topic_id") for each in conversation.forgotten()]
+    assert ["topic-1"] == [entry.get("topic_id") for entry in conversation.forgotten()]
 
 
 @pytest.mark.parametrize(
     "order", ["/forget 9", "/forget nowhere", "/pin 0", "/unpin 2", "/forget 3-2"]
 )
-def test_orders_that_lead_nowhere(opened: Opening, order: str) -> None:
+def test_orders_that_lead_nowhere(open_thread: Opening, order: str) -> None:
     """An order that cannot be carried out says why and changes nothing."""
-    conversation = three(opened)
+    conversation = three(open_thread)
 
     assert conversation.say(order).text.endswith(". Nothing was changed.")
     assert ((), ()) == (conversation.pins.list(), conversation.forgotten())
     assert {"pin", "unpin", "forget"}.isdisjoint(
-        each["type"] for each in registry_of(conversation).events()
+        event["type"] for event in registry_of(conversation).events()
     )
 
 
-def test_a_topic_that_a_rollback_removed_cannot_be_forgotten(opened: Opening) -> None:
+def test_a_topic_that_a_rollback_removed_cannot_be_forgotten(open_thread: Opening) -> None:
     """It is refused like one that does not exist: nothing of it waits for an answer."""
-    conversation = opened(detector=SHIFTS)
+    conversation = open_thread(detector=SHIFTS)
     conversation.say("NEW gardens")
     conversation.say("NEW weather")
     topic = conversation.timeline().topics[-1].label
@@ -769,9 +772,9 @@ def test_a_topic_that_a_rollback_removed_cannot_be_forgotten(opened: Opening) ->
     assert conversation.say(f"/forget {topic}").text.startswith("No message or topic")
 
 
-def test_commands_about_offloaded_turns(opened: Opening) -> None:
+def test_commands_about_offloaded_turns(open_thread: Opening) -> None:
     """The numbers are those of the timeline, for offloaded turns as well."""
-    conversation = opened(detector=SHIFTS, settings=WINDOW)
+    conversation = open_thread(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
         conversation.say(f"NEW subject {number}")
     assert state_of(conversation)["offloaded"]["turns"] > 1
@@ -780,7 +783,7 @@ def test_commands_about_offloaded_turns(opened: Opening) -> None:
     assert "subject 0" in conversation.say("/forget 1").text
     assert [True, False] == [turn.forgotten for turn in conversation.timeline().turns[:2]]
     conversation.say("NEW subject 6")
-    assert "subject 1" in sent(conversation, "NEW subject 7")
+    assert "subject 1" in request_text(conversation, "NEW subject 7")
 
 
 def test_async(tmp_path: Path) -> None:
@@ -818,6 +821,6 @@ def test_purge_takes_all_of_it(tmp_path: Path) -> None:
         conversation.forget(turns=1, reason="my secret reason")
         registry_of(conversation).purge()
         assert {} == state_of(conversation)
-    left = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    text = b"".join(path.read_bytes() for path in tmp_path.iterdir())
 
-    assert b"secret reason" not in left
+    assert b"secret reason" not in text

@@ -9,7 +9,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 
 from tests.graph.kit import config
-from tests.graph.test_own_parts import QUESTIONS, AsyncDetector, AsyncStrategy, asked, graph_of
+from tests.graph.test_own_parts import QUESTIONS, AsyncDetector, AsyncStrategy, graph_of, input_of
 from unsay import AsyncConversation, Conversation
 from unsay.context import Strategy
 from unsay.errors import ConfigurationError
@@ -59,8 +59,8 @@ def verdicts(messages: Any) -> Iterator[dict[str, float]]:
 
 async def later_verdicts(messages: Any) -> AsyncIterator[dict[str, float]]:
     """Yield the same, later."""
-    for each in verdicts(messages):
-        yield each
+    for verdict in verdicts(messages):
+        yield verdict
 
 
 class Yielding:
@@ -76,8 +76,8 @@ class YieldingLater:
 
     async def __call__(self, messages: Any) -> AsyncIterator[float]:
         """Yield a score in two parts."""
-        async for part in later_scores(messages):
-            yield part
+        async for score in later_scores(messages):
+            yield score
 
 
 JUDGES = {
@@ -104,11 +104,11 @@ async def test_a_judge_may_have_any_form(judge: Any) -> None:
     options: Any = {"model": lambda _: "The key hangs at the door.", "judge": judge}
     with Conversation.open(":memory:", thread="t", **options) as conversation:
         assert 0.8 == conversation.say("Where is the key?").score
-    async with AsyncConversation.open(":memory:", thread="t", **options) as later:
-        assert 0.8 == (await later.say("Where is the key?")).score
+    async with AsyncConversation.open(":memory:", thread="t", **options) as later_conversation:
+        assert 0.8 == (await later_conversation.say("Where is the key?")).score
     graph = build_graph(**options)
-    assert 0.8 == graph.invoke(asked("Where?"))["quality_score"]
-    assert 0.8 == (await graph.ainvoke(asked("Where?")))["quality_score"]
+    assert 0.8 == graph.invoke(input_of("Where?"))["quality_score"]
+    assert 0.8 == (await graph.ainvoke(input_of("Where?")))["quality_score"]
 
 
 async def test_an_async_generator_answers_blocking_code() -> None:
@@ -119,8 +119,8 @@ async def test_an_async_generator_answers_blocking_code() -> None:
         yield "ドアにあります。"
 
     graph = build_graph(model, judge=lambda _: 0.8)
-    assert "鍵はドアにあります。" == graph.invoke(asked("鍵は？"))["messages"][-1].text
-    state = await graph.ainvoke(asked("鍵は？"))
+    assert "鍵はドアにあります。" == graph.invoke(input_of("鍵は？"))["messages"][-1].text
+    state = await graph.ainvoke(input_of("鍵は？"))
     assert "鍵はドアにあります。" == state["messages"][-1].text
 
 
@@ -148,9 +148,9 @@ async def test_async_embeddings_work_everywhere(
     graph = graph_of(embeddings=embeddings)
     for question in QUESTIONS:
         if is_awaited:
-            await graph.ainvoke(asked(question), config())
+            await graph.ainvoke(input_of(question), config())
         else:
-            graph.invoke(asked(question), config())
+            graph.invoke(input_of(question), config())
     assert embeddings.calls > 0
     assert "failed" not in caplog.text
 
@@ -212,6 +212,6 @@ def test_a_strategy_may_be_a_generator_of_calls() -> None:
             return ctx.keep()
 
     state = build_graph(lambda _: "Fine.", judge=lambda _: 0.8, strategy=Steps()).invoke(
-        asked("How are you?")
+        input_of("How are you?")
     )
     assert "Fine." == state["messages"][-1].text

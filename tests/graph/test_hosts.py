@@ -22,7 +22,7 @@ from unsay.testing import Delay, ScriptedChat, ScriptedJudge
 SCRIPT = {"q1": GOOD, "q2": ["Nonsense about fish.", "A much better answer than before."]}
 
 
-def scripted(**options: Any) -> Any:
+def scripted_graph(**options: Any) -> Any:
     """A graph whose second question gets a bad first draft."""
     return make(ScriptedChat(replies=SCRIPT), ScriptedJudge(scores={"fish": 0.1}), **options)
 
@@ -41,13 +41,13 @@ def events(chunks: list[Any], name: str) -> list[dict[str, Any]]:
     return [chunk for mode, chunk in chunks if mode == "custom" and chunk["unsay"] == name]
 
 
-def streamed(graph: Any, text: str, **options: Any) -> list[Any]:
+def stream_parts(graph: Any, text: str, **options: Any) -> list[Any]:
     """What `stream` gives for one message."""
     value = {"messages": [("user", text)]}
     return list(graph.stream(value, config(), stream_mode=["messages", "custom"], **options))
 
 
-async def astreamed(graph: Any, text: str, **options: Any) -> list[Any]:
+async def astream_parts(graph: Any, text: str, **options: Any) -> list[Any]:
     """What `astream` gives for one message."""
     value = {"messages": [("user", text)]}
     stream: AsyncIterator[Any] = graph.astream(
@@ -59,41 +59,42 @@ async def astreamed(graph: Any, text: str, **options: Any) -> list[Any]:
 @pytest.mark.parametrize("form", ["stream", "astream"])
 async def test_tokens_stream_and_a_taken_back_draft_is_announced(form: str) -> None:
     """A front end sees the draft come, learns that it is void, and sees the next one."""
-    graph = scripted()
+    graph = scripted_graph()
     graph.invoke({"messages": [("user", "q1")]}, config())
 
-    chunks = streamed(graph, "q2") if form == "stream" else await astreamed(graph, "q2")
+    chunks = stream_parts(graph, "q2") if form == "stream" else await astream_parts(graph, "q2")
 
     pieces = tokens(chunks)
     (void,) = events(chunks, "draft_rejected")
     struck = "".join(text for name, text in pieces if name == void["message_id"])
-    rest = "".join(text for name, text in pieces if name != void["message_id"])
+    text = "".join(text for name, text in pieces if name != void["message_id"])
     assert struck == "Nonsense about fish."
-    assert rest == SCRIPT["q2"][1]
+    assert text == SCRIPT["q2"][1]
     assert len(pieces) > 4
 
 
 @pytest.mark.parametrize("form", ["stream", "astream"])
 async def test_held_streaming_sends_a_draft_only_once_it_has_passed(form: str) -> None:
     """No piece of a rejected draft leaves the graph."""
-    graph = scripted(settings={"stream": "held"})
+    graph = scripted_graph(settings={"stream": "held"})
     graph.invoke({"messages": [("user", "q1")]}, config())
 
-    chunks = streamed(graph, "q2") if form == "stream" else await astreamed(graph, "q2")
+    chunks = stream_parts(graph, "q2") if form == "stream" else await astream_parts(graph, "q2")
 
     assert [SCRIPT["q2"][1]] == [text for _, text in tokens(chunks)]
 
 
 async def test_the_judges_words_never_stream() -> None:
     """Only the answer's tokens reach the user."""
-    chunks = await astreamed(scripted(), "q1")
+    chunks = await astream_parts(scripted_graph(), "q1")
 
     assert GOOD == "".join(text for _, text in tokens(chunks))
 
 
 async def test_invoke_and_ainvoke_lead_to_the_same_record() -> None:
     """Both forms run the same nodes."""
-    one, two = scripted(), scripted()
+    one = scripted_graph()
+    two = scripted_graph()
 
     say(one, "q1", "q2", "/checkpoint x", "/undo")
     for text in ("q1", "q2", "/checkpoint x", "/undo"):
@@ -137,8 +138,8 @@ def test_a_graph_that_a_host_compiles_again_keeps_parallel_turns() -> None:
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda text: say(again, text), ("one", "two", "three")))
 
-    asked = [line for line in transcript(again) if line.startswith("human")]
-    assert ["human: one", "human: three", "human: two"] == sorted(asked)
+    asked_transcript = [line for line in transcript(again) if line.startswith("human")]
+    assert ["human: one", "human: three", "human: two"] == sorted(asked_transcript)
     with pytest.raises(ConfigurationError, match="Forgetful would lose messages"):
         again.builder.compile(Forgetful())
 
@@ -164,11 +165,11 @@ def test_a_saver_that_can_replay_stores_deltas(tmp_path: Path) -> None:
     graph = make(Numbered(), checkpointer=SqliteSaver(connection))
     say(graph, *(f"question {n}" for n in range(80)))
 
-    again = build_graph(Numbered(), checkpointer=SqliteSaver(connection))
+    second_graph = build_graph(Numbered(), checkpointer=SqliteSaver(connection))
 
     assert isinstance(graph.channels["messages"], TranscriptChannel)
-    assert len(transcript(again)) == 160
-    assert transcript(graph) == transcript(again)
+    assert len(transcript(second_graph)) == 160
+    assert transcript(graph) == transcript(second_graph)
     connection.close()
 
 
@@ -188,7 +189,7 @@ async def test_the_async_sqlite_saver_of_langgraph_serves(tmp_path: Path) -> Non
 
 async def test_many_threads_at_once_on_one_loop() -> None:
     """Threads that run at the same time do not mix."""
-    graph = scripted()
+    graph = scripted_graph()
 
     async def talk(name: str) -> list[str]:
         for text in ("q1", "q2"):

@@ -17,7 +17,8 @@ class Reader:
     """A judge that fails the answers of some turns, by the number in the question."""
 
     def __init__(self, bad: Collection[int] = ()) -> None:
-        self.bad, self.asked = bad, 0
+        self.bad = bad
+        self.asked = 0
 
     def __call__(self, messages: list[BaseMessage]) -> Any:
         """A verdict on the newest question."""
@@ -56,14 +57,14 @@ def test_bisect_finds_the_turn(
         tmp_path / "t.db", thread="t", model=Numbered(), judge=judge
     ) as conversation:
         before = conversation.messages()
-        found = evaluation.bisect(conversation)
+        bisection = evaluation.bisect(conversation)
 
-        assert turn == found.turn
-        assert judge.asked == found.judgements <= most
+        assert turn == bisection.turn
+        assert judge.asked == bisection.judgements <= most
         assert before == conversation.messages()
-        assert (0 if turn is None else 13 - turn) == found.to_roll_back
-        if found.to_roll_back:
-            conversation.rollback(turns=found.to_roll_back)
+        assert (0 if turn is None else 13 - turn) == bisection.to_roll_back
+        if bisection.to_roll_back:
+            conversation.rollback(turns=bisection.to_roll_back)
             assert turn - 1 == len(conversation.timeline().turns)  # type: ignore[operator]
 
 
@@ -71,11 +72,11 @@ def test_nothing_passes_that_no_judge_has_read(tmp_path: Path) -> None:
     """Without a judge it is not said that no turn fails: the reason is told."""
     long_talk(tmp_path / "t.db", 2)
     with Conversation.open(tmp_path / "t.db", thread="t") as conversation:
-        found = evaluation.bisect(conversation)
+        bisection = evaluation.bisect(conversation)
 
-        assert (None, False, 0) == (found.turn, found.confirmed, found.to_roll_back)
-        assert "no model" in found.reason
-        assert "could not be judged" in str(found)
+        assert (None, False, 0) == (bisection.turn, bisection.confirmed, bisection.to_roll_back)
+        assert "no model" in bisection.reason
+        assert "could not be judged" in str(bisection)
 
 
 def test_an_old_thread_is_scored(tmp_path: Path) -> None:
@@ -85,11 +86,11 @@ def test_an_old_thread_is_scored(tmp_path: Path) -> None:
         tmp_path / "t.db", thread="t", model=Numbered(), judge=Reader([2])
     ) as conversation:
         before = conversation.messages()
-        judged = evaluation.judge(conversation)
+        judgement = evaluation.judge(conversation)
 
-        assert [0.9, 0.1, 0.9] == [each.verdict.score for each in judged]
+        assert [0.9, 0.1, 0.9] == [item.verdict.score for item in judgement]
         assert before == conversation.messages()
-        assert [2] == [each.turn for each in evaluation.judge(conversation, turn=2)]
+        assert [2] == [item.turn for item in evaluation.judge(conversation, turn=2)]
         with pytest.raises(UnknownTurnError):
             evaluation.judge(conversation, turn=9)
 
@@ -105,9 +106,11 @@ def test_ratings_are_exported_and_imported(tmp_path: Path) -> None:
         conversation.ratings.add(3, "bad", note="It is wrong.")
         lines = conversation.ratings.list()
 
-        assert [("good", 1), ("bad", 3)] == [(each["label"], each["turn"]) for each in lines]
+        assert [("good", 1), ("bad", 3)] == [(line["label"], line["turn"]) for line in lines]
         assert 2 == evaluation.import_ratings(copy, lines)
-        given = [(each["label"], each["turn"], each["note"]) for each in copy.ratings.list()]
+        given = [
+            (rating["label"], rating["turn"], rating["note"]) for rating in copy.ratings.list()
+        ]
         assert [("good", 1, ""), ("bad", 3, "It is wrong.")] == given
         with pytest.raises(InputError, match="'fine' is not a rating"):
             conversation.ratings.add(1, "fine")
@@ -121,7 +124,7 @@ def test_thumbs_in_the_chat(tmp_path: Path) -> None:
     ) as conversation:
         assert "Rated as good: “Question number 1?”." == conversation.say("/good 1").text
         conversation.say("/bad")
-        labels = [(each["turn"], each["label"]) for each in conversation.ratings.list()]
+        labels = [(rating["turn"], rating["label"]) for rating in conversation.ratings.list()]
         assert [(1, "good"), (2, "bad")] == labels
         assert 2 == len(conversation.timeline().turns)
 

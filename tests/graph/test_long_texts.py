@@ -32,18 +32,18 @@ SIGNS = [
 
 
 @pytest.mark.parametrize("sign", SIGNS)
-@pytest.mark.parametrize("place", ["question", "answer"])
-def test_a_long_text_is_stored_and_read(tmp_path: Path, sign: str, place: str) -> None:
+@pytest.mark.parametrize("position", ["question", "answer"])
+def test_a_long_text_is_stored_and_read(tmp_path: Path, sign: str, position: str) -> None:
     """It is judged, compared with earlier turns and shown like any other."""
     text = f"{sign * (100_000 // len(sign))} x"
     question, answer = (
-        ("Why is the sky blue?", text) if place == "answer" else (text, "It scatters light.")
+        ("Why is the sky blue?", text) if position == "answer" else (text, "It scatters light.")
     )
     chat = ScriptedChat(script=lambda _: answer)
     with Conversation.open(tmp_path / "long.db", thread="t", model=chat) as conversation:
-        for words in (question, f"{question} again", "And at night?"):
-            conversation.say(words)
+        for message_text in (question, f"{question} again", "And at night?"):
+            conversation.say(message_text)
 
-        asked = [m.text for m in conversation.messages() if m.type == "human"]
-        assert [question, f"{question} again", "And at night?"] == asked
+        texts = [m.text for m in conversation.messages() if m.type == "human"]
+        assert [question, f"{question} again", "And at night?"] == texts
         assert 3 == len(conversation.timeline().turns)

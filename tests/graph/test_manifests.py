@@ -29,7 +29,7 @@ PLAIN = {"topics": "off"}
 
 def sent_of(conversation: Conversation, turn: int | None = None) -> list[tuple[int, ...]]:
     """The places that each call of a turn was sent."""
-    return [each.context.sent.places for each in conversation.context(turn).calls]
+    return [call.context.sent.places for call in conversation.context(turn).calls]
 
 
 def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
@@ -39,12 +39,12 @@ def rules_of(view: CallContext) -> dict[str, tuple[int, ...]]:
 
 def calls_in_brief(calls: tuple[TurnCall, ...]) -> list[tuple[str, int, str]]:
     """Where each call's answer is, its attempt, and its number."""
-    return [(each.kind, each.context.attempt, each.words) for each in calls]
+    return [(call.kind, call.context.attempt, call.words) for call in calls]
 
 
-def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
+def test_each_turn_says_what_it_was_sent(open_thread: Opening) -> None:
     """The transcript up to the question, with what the model reported of it."""
-    conversation = opened(Paid(), settings=PLAIN)
+    conversation = open_thread(Paid(), settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
     assert [(1,)] == sent_of(conversation, 1)
@@ -57,15 +57,15 @@ def test_each_turn_says_what_it_was_sent(opened: Opening) -> None:
     assert call.context.message_id == conversation.messages()[-1].id
 
 
-def test_each_step_of_tools_has_a_call_of_its_own(opened: Opening) -> None:
+def test_each_step_of_tools_has_a_call_of_its_own(open_thread: Opening) -> None:
     """A call that asks for a tool and the one that answers stand behind each other."""
-    conversation = opened(ScriptedChat(replies={"train": ASK}), tools=[trains])
+    conversation = open_thread(ScriptedChat(replies={"train": ASK}), tools=[trains])
     conversation.say("When is the train?")
     calls = conversation.context().calls
-    assert [1, 2] == [each.context.call for each in calls]
+    assert [1, 2] == [call.context.call for call in calls]
     assert [(1,), (1,)] == sent_of(conversation)
-    assert ["", "It leaves at 10:15."] == [each.words for each in calls]
-    assert all(each.context.parts["tools"] > 0 for each in calls)
+    assert ["", "It leaves at 10:15."] == [call.words for call in calls]
+    assert all(call.context.parts["tools"] > 0 for call in calls)
 
 
 class Named(ScriptedChat):
@@ -74,35 +74,37 @@ class Named(ScriptedChat):
     model_name: str = "gpt-4o"
 
 
-def test_tokens_are_counted_with_the_vocabulary_of_the_model(opened: Opening) -> None:
+def test_tokens_are_counted_with_the_vocabulary_of_the_model(open_thread: Opening) -> None:
     """A Japanese question has more tokens for a model with an older vocabulary."""
-    counted = []
+    counted_texts = []
     for name in ("gpt-4o", "gpt-4"):
-        conversation = opened(Named(model_name=name, default=GOOD), thread=name, settings=PLAIN)
+        conversation = open_thread(
+            Named(model_name=name, default=GOOD), thread=name, settings=PLAIN
+        )
         conversation.say("京都の桜はいつ見頃ですか。二日で足りますか。" * 20)
         call = conversation.context().calls[0]
-        counted.append(call.context.parts["recents"])
+        counted_texts.append(call.context.parts["recents"])
 
-    assert counted[0] < counted[1]
+    assert counted_texts[0] < counted_texts[1]
 
 
-def test_drafts_that_were_taken_back_are_told(opened: Opening) -> None:
+def test_drafts_that_were_taken_back_are_told(open_thread: Opening) -> None:
     """Each attempt has its view, also one whose draft went with an older part of the transcript."""
-    conversation = opened(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
+    conversation = open_thread(judge=scores(0.9, 0.9, 0.1, 0.1, 0.9), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
         conversation.say(question)
     calls = conversation.context().calls
-    assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [each[:2] for each in calls_in_brief(calls)]
-    assert all(each.context.fits for each in calls)
+    assert [("draft", 1), ("draft", 2), (LIVE, 3)] == [call[:2] for call in calls_in_brief(calls)]
+    assert all(call.context.fits for call in calls)
     assert calls[0].context.sent.places == (1, 2, 3, 4, 5)
-    assert [0.1, 0.1, 0.9] == [each.score for each in calls]
-    assert {each.id for each in conversation.branches()} >= {each.branch for each in calls}
+    assert [0.1, 0.1, 0.9] == [call.score for call in calls]
+    assert {branch.id for branch in conversation.branches()} >= {call.branch for call in calls}
     assert calls[1:2] == conversation.context(attempt=2).calls
 
 
-def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
+def test_a_turn_that_came_back_says_the_same(open_thread: Opening) -> None:
     """An undo and a redo change nothing of what a turn was sent."""
-    conversation = opened(settings=PLAIN)
+    conversation = open_thread(settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
     before = conversation.context()
@@ -111,43 +113,43 @@ def test_a_turn_that_came_back_says_the_same(opened: Opening) -> None:
     assert before == conversation.context()
 
 
-def test_drafts_that_wait_for_a_person_are_told(opened: Opening) -> None:
+def test_drafts_that_wait_for_a_person_are_told(open_thread: Opening) -> None:
     """Where all drafts failed and a person is asked, each is listed once."""
     ask = {"on_exhausted": "ask", "max_rollbacks": 1}
-    conversation = opened(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
+    conversation = open_thread(judge=scores(0.1, 0.2), settings={**PLAIN, **ask})
     conversation.say("q1")
     calls = conversation.context().calls
-    assert [1, 2] == [each.context.attempt for each in calls]
-    assert [PENDING] == [each.branch for each in calls][1:]
+    assert [1, 2] == [call.context.attempt for call in calls]
+    assert [PENDING] == [call.branch for call in calls][1:]
     conversation.resume("approve")
     assert [("draft", 1), (LIVE, 2)] == [
-        each[:2] for each in calls_in_brief(conversation.context().calls)
+        call[:2] for call in calls_in_brief(conversation.context().calls)
     ]
 
 
-def test_the_best_of_failed_drafts_is_told_where_it_stands(opened: Opening) -> None:
+def test_the_best_of_failed_drafts_is_told_where_it_stands(open_thread: Opening) -> None:
     """A draft that was taken back and then delivered is live, and told once."""
-    conversation = opened(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
+    conversation = open_thread(judge=scores(0.2, 0.1), settings={**PLAIN, "max_rollbacks": 1})
     conversation.say("q1")
     assert [(LIVE, 1), ("rejected", 2)] == [
-        each[:2] for each in calls_in_brief(conversation.context().calls)
+        call[:2] for call in calls_in_brief(conversation.context().calls)
     ]
 
 
-def test_what_a_strategy_left_out_is_told_by_its_name(opened: Opening) -> None:
+def test_what_a_strategy_left_out_is_told_by_its_name(open_thread: Opening) -> None:
     """The rule of a window names the messages that it leaves out."""
-    conversation = opened(strategy=SlidingWindow(window_size=2), settings=PLAIN)
+    conversation = open_thread(strategy=SlidingWindow(window_size=2), settings=PLAIN)
     for question in ("q1", "q2", "q3"):
         conversation.say(question)
     (call,) = conversation.context().calls
-    told = rules_of(call.context)
-    assert set(range(1, 6)) == {*call.context.sent.places, *told["window"]}
+    rules = rules_of(call.context)
+    assert set(range(1, 6)) == {*call.context.sent.places, *rules["window"]}
     assert 5 in call.context.sent.places
 
 
-def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None:
+def test_forgotten_messages_are_listed_under_their_rule(open_thread: Opening) -> None:
     """A context names the messages that a person forgot, and has no such rule without them."""
-    conversation = opened(settings=PLAIN)
+    conversation = open_thread(settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
     (call,) = conversation.context().calls
@@ -158,42 +160,45 @@ def test_forgotten_messages_are_listed_under_their_rule(opened: Opening) -> None
     assert (1,) == rules_of(call.context)["forgotten"]
 
 
-def test_offloaded_messages_are_shown_as_such(opened: Opening) -> None:
+def test_offloaded_messages_are_shown_as_such(open_thread: Opening) -> None:
     """On a long thread the places count the whole transcript, and the old ones are offloaded."""
-    conversation = opened(detector=SHIFTS, settings={"live_messages": 4})
+    conversation = open_thread(detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
         conversation.say(f"NEW: {number}?")
     assert len(state_of(conversation)["messages"]) < len(conversation.messages())
     (call,) = conversation.context().calls
-    told = rules_of(call.context)
-    places = sorted([*call.context.sent.places, *told["offloaded"], *told["topic"]])
-    assert list(range(1, 16)) == places
+    rules = rules_of(call.context)
+    positions = sorted([*call.context.sent.places, *rules["offloaded"], *rules["topic"]])
+    assert list(range(1, 16)) == positions
     assert call.context.fits
     (first,) = conversation.context(1).calls
     assert first.context.fits
     assert (1,) == first.context.sent.places
 
 
-def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(opened: Opening) -> None:
+def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(
+    open_thread: Opening,
+) -> None:
     """The newest context is the same as in the whole transcript, without the offloaded ids."""
-    conversation = opened(detector=SHIFTS, settings={"live_messages": 4, "recall_tokens": 0})
+    conversation = open_thread(detector=SHIFTS, settings={"live_messages": 4, "recall_tokens": 0})
     for number in range(8):
         conversation.say(f"NEW: question {number}")
     assert state_of(conversation)["offloaded"]
-    status, whole = conversation.tokens(spent=False).window, conversation.tokens().window
+    status = conversation.tokens(spent=False).window
+    window = conversation.tokens().window
     assert status is not None
-    assert whole is not None
-    assert (True, True) == (status.fits, whole.fits)
-    assert whole.sent == status.sent
+    assert window is not None
+    assert (True, True) == (status.fits, window.fits)
+    assert window.sent == status.sent
     assert status.sent.message_ids
-    for mine, full in zip(status.rules, whole.rules, strict=True):
+    for mine, full in zip(status.rules, window.rules, strict=True):
         assert mine.places == full.places
         assert set(mine.message_ids) <= set(full.message_ids)
 
 
-def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
+def test_a_record_that_a_host_changed_is_told(open_thread: Opening) -> None:
     """Where a message was removed since, no other is named in its place."""
-    conversation = opened(settings=PLAIN)
+    conversation = open_thread(settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
     conversation.add([RemoveMessage(id=conversation.messages()[0].id or "")])
@@ -206,36 +211,42 @@ def test_a_record_that_a_host_changed_is_told(opened: Opening) -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changed_value",
     ["no JSON", "[]", "{}", {"sent": 7}, {"sent": "1-"}, {"parts": "many"}],
     ids=["no-json", "a-list", "empty", "a-number", "half-a-range", "a-word"],
 )
-def test_a_manifest_that_a_host_changed_is_not_believed(opened: Opening, changed: Any) -> None:
+def test_a_manifest_that_a_host_changed_is_not_believed(
+    open_thread: Opening, changed_value: Any
+) -> None:
     """The readers show what the thread's own log says of the call."""
-    conversation = opened(settings=PLAIN)
+    conversation = open_thread(settings=PLAIN)
     conversation.say("q1")
     answer = conversation.messages()[-1]
     manifest = manifest_in(answer)
     assert manifest is not None
-    text = changed if isinstance(changed, str) else json.dumps({**manifest, **changed})
+    text = (
+        changed_value
+        if isinstance(changed_value, str)
+        else json.dumps({**manifest, **changed_value})
+    )
     readers = (conversation.tokens, conversation.context)
-    before = [read() for read in readers]
+    before = [reader() for reader in readers]
     conversation.add([annotate(answer, manifest=text)])
-    assert before == [read() for read in readers]
+    assert before == [reader() for reader in readers]
     conversation.say("q2")
     assert conversation.tokens(spent=False).window is not None
 
 
-def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
+def test_a_fork_knows_what_its_turns_were_sent(open_thread: Opening) -> None:
     """A fork begins with the transcript, and with what its answers tell."""
-    conversation = opened(settings=PLAIN)
+    conversation = open_thread(settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
     assert conversation.context(2) == conversation.fork().context(2)
 
 
 @pytest.mark.parametrize(
-    ("turn", "attempt", "error", "words"),
+    ("turn", "attempt", "error", "text"),
     [
         (9, None, UnknownTurnError, "There is no turn 9"),
         (1, 3, UnknownContextError, r"no attempt 3; there are \[1\]"),
@@ -244,25 +255,25 @@ def test_a_fork_knows_what_its_turns_were_sent(opened: Opening) -> None:
     ids=["no such turn", "no such attempt", "answered by a host"],
 )
 def test_what_nobody_knows_is_refused(
-    opened: Opening, turn: int, attempt: int | None, error: type[Exception], words: str
+    open_thread: Opening, turn: int, attempt: int | None, error: type[Exception], text: str
 ) -> None:
     """A turn, an attempt or a manifest that is not there is a clear error."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.say("q1")
     conversation.add([HumanMessage("q2"), AIMessage("put in by a host")])
-    with pytest.raises(error, match=words):
+    with pytest.raises(error, match=text):
         conversation.context(turn, attempt=attempt)
 
 
-def test_a_thread_that_does_not_exist_has_no_context(opened: Opening) -> None:
+def test_a_thread_that_does_not_exist_has_no_context(open_thread: Opening) -> None:
     """Nothing was said, so nothing was sent."""
     with pytest.raises(UnknownThreadError):
-        opened().context()
+        open_thread().context()
 
 
-def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
+def test_a_manifest_is_small_on_the_record(open_thread: Opening) -> None:
     """For any answer of a turn, its metadata stays under 400 bytes."""
-    conversation = opened(strategy=SlidingWindow(window_size=4))
+    conversation = open_thread(strategy=SlidingWindow(window_size=4))
     for number in range(12):
         conversation.say(f"Question {number}?")
     sizes = [len(json.dumps(found)) for m in conversation.messages() if (found := manifest_in(m))]
@@ -273,28 +284,30 @@ def test_a_manifest_is_small_on_the_record(opened: Opening) -> None:
 async def test_the_context_and_the_tokens_for_async_code(tmp_path: Any) -> None:
     """Both forms of a conversation tell the same."""
     path = tmp_path / "t.db"
-    model, judge = Paid(), scores()
+    model = Paid()
+    judge = scores()
     async with AsyncConversation.open(path, thread="t", model=model, judge=judge) as conversation:
         await conversation.say("q1")
-        view, tokens = await conversation.context(1), await conversation.tokens()
-    with Conversation.open(path, thread="t", model=model, judge=judge) as again:
-        assert (view, tokens) == (again.context(1), again.tokens())
+        view = await conversation.context(1)
+        tokens = await conversation.tokens()
+    with Conversation.open(path, thread="t", model=model, judge=judge) as second_conversation:
+        assert (view, tokens) == (second_conversation.context(1), second_conversation.tokens())
 
 
-def test_tokens_say_who_uses_the_window_and_what_was_spent(opened: Opening) -> None:
+def test_tokens_say_who_uses_the_window_and_what_was_spent(open_thread: Opening) -> None:
     """The newest call's parts, and each purpose's tokens: what was taken back is apart."""
-    conversation = opened(Paid(), scores(0.9, 0.1, 0.9), settings=PLAIN)
+    conversation = open_thread(Paid(), scores(0.9, 0.1, 0.9), settings=PLAIN)
     conversation.say("q1")
     conversation.say("q2")
-    found = conversation.tokens()
-    assert found.window is not None
-    assert 2 == found.window.attempt
-    assert (22, 11) == (found.spent.live.total, found.spent.abandoned.total)
-    assert found.spent.total.total == sum(
-        getattr(found.spent, each).total
-        for each in ("live", "abandoned", "judging", "summaries", "titles")
+    usage = conversation.tokens()
+    assert usage.window is not None
+    assert 2 == usage.window.attempt
+    assert (22, 11) == (usage.spent.live.total, usage.spent.abandoned.total)
+    assert usage.spent.total.total == sum(
+        getattr(usage.spent, item).total
+        for item in ("live", "abandoned", "judging", "summaries", "titles")
     )
-    assert () == found.gauges
+    assert () == usage.gauges
 
 
 class Cached(Paid):
@@ -308,31 +321,31 @@ class Cached(Paid):
         return draft.model_copy(update={"usage_metadata": usage})
 
 
-def test_the_cache_and_the_cost_are_told(opened: Opening) -> None:
+def test_the_cache_and_the_cost_are_told(open_thread: Opening) -> None:
     """The cached share comes from the model's report, the cost from the prices."""
     prices = {"m": {"input": 10.0, "output": 100.0, "cache_read": 1.0}}
-    conversation = opened(Cached(), settings={**PLAIN, "model": "m", "prices": prices})
+    conversation = open_thread(Cached(), settings={**PLAIN, "model": "m", "prices": prices})
     conversation.say("q1")
-    spent = conversation.tokens().spent.live
-    assert (10, 5, 1) == (spent.input, spent.cached, spent.output)
-    assert 5 * 10 + 5 * 1 + 100 == spent.micros
+    live = conversation.tokens().spent.live
+    assert (10, 5, 1) == (live.input, live.cached, live.output)
+    assert 5 * 10 + 5 * 1 + 100 == live.micros
     assert "cost 0.0002" in conversation.say("/tokens").text
 
 
-def test_budgets_are_told_where_they_are_set(opened: Opening) -> None:
+def test_budgets_are_told_where_they_are_set(open_thread: Opening) -> None:
     """Each limit has its gauge, in the report and in the notice."""
     limits = {"session_budget_tokens": 100_000, "task_budget_tokens": 50_000}
-    conversation = opened(Paid(), settings={**PLAIN, **limits})
+    conversation = open_thread(Paid(), settings={**PLAIN, **limits})
     conversation.say("q1")
     gauges = conversation.tokens().gauges
     assert [("session", 100_000), ("task", 50_000)] == [(g.layer, g.limit) for g in gauges]
-    assert all(each.used > 0 for each in gauges)
+    assert all(gauge.used > 0 for gauge in gauges)
     assert "of 100,000" in conversation.say("/tokens").text
 
 
-def test_tokens_by_order_read_no_more_than_what_is_at_hand(opened: Opening) -> None:
+def test_tokens_by_order_read_no_more_than_what_is_at_hand(open_thread: Opening) -> None:
     """In a chat the offloaded part is not read; the notice says that it is the least."""
-    conversation = opened(Paid(), detector=SHIFTS, settings={"live_messages": 4})
+    conversation = open_thread(Paid(), detector=SHIFTS, settings={"live_messages": 4})
     for number in range(8):
         conversation.say(f"NEW: {number}?")
     notice = conversation.say("/tokens").text
@@ -344,18 +357,18 @@ def test_tokens_in_any_chat() -> None:
     """A graph without a store answers the order too, and no model is asked."""
     model = Numbered()
     graph = make(model, store=None)
-    words = say(graph, "q1", "/tokens")["messages"][-1].text
-    assert words.startswith("Context: ")
-    assert "Used: " in words
+    text = say(graph, "q1", "/tokens")["messages"][-1].text
+    assert text.startswith("Context: ")
+    assert "Used: " in text
     assert 1 == len(model.inputs)
     assert "No model call has been measured" in say(make(model), "/tokens")["messages"][-1].text
 
 
-def test_an_agent_says_what_it_was_given(opened: Opening) -> None:
+def test_an_agent_says_what_it_was_given(open_thread: Opening) -> None:
     """A graph in the model's place has one view: what its first step was given."""
     agent = StateGraph(MessagesState)
     agent.add_node("answer", lambda state: {"messages": [AIMessage(GOOD)]})
     agent.add_edge(START, "answer")
-    conversation = opened(agent.compile(), settings=PLAIN)
+    conversation = open_thread(agent.compile(), settings=PLAIN)
     conversation.say("q1")
     assert [(1,)] == sent_of(conversation)

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.full
 TURNS = 2 * MOST + 5
 
 
-def long_conversation(opened: Opening, *, turns: int = TURNS) -> Conversation:
+def long_conversation(open_thread: Opening, *, turns: int = TURNS) -> Conversation:
     """A conversation of many turns."""
-    conversation = opened()
+    conversation = open_thread()
     for number in range(turns):
         conversation.say(f"Question {number}?")
     return conversation
@@ -28,29 +28,29 @@ def undone(conversation: Conversation, times: int) -> None:
         conversation.undo()
 
 
-def test_every_turn_can_be_undone_and_redone(opened: Opening) -> None:
+def test_every_turn_can_be_undone_and_redone(open_thread: Opening) -> None:
     """From the last turn to the first and back, in another process half of the way."""
-    conversation = long_conversation(opened)
-    whole = conversation.messages()
+    conversation = long_conversation(open_thread)
+    messages = conversation.messages()
     assert undo_depth(conversation) <= MOST
     undone(conversation, TURNS // 2)
     conversation.close()
 
-    other = opened()
-    undone(other, TURNS - TURNS // 2)
-    assert [] == other.messages()
+    other_conversation = open_thread()
+    undone(other_conversation, TURNS - TURNS // 2)
+    assert [] == other_conversation.messages()
     with pytest.raises(NothingToUndoError):
-        other.undo()
+        other_conversation.undo()
     for _ in range(TURNS):
-        other.redo()
-    assert whole == other.messages()
+        other_conversation.redo()
+    assert messages == other_conversation.messages()
     with pytest.raises(NothingToRedoError):
-        other.redo()
+        other_conversation.redo()
 
 
-def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
+def test_an_old_rollback_can_be_undone(open_thread: Opening) -> None:
     """What a rollback took long ago returns when all since is undone, also in the chat."""
-    conversation = opened()
+    conversation = open_thread()
     for question in ("One?", "Two?", "Three?"):
         conversation.say(question)
     conversation.rollback(turns=2)
@@ -63,16 +63,16 @@ def test_an_old_rollback_can_be_undone(opened: Opening) -> None:
 
     conversation.say("/undo")
 
-    assert [each for each in questions(conversation) if not each.startswith("/")] == [
+    assert [question for question in questions(conversation) if not question.startswith("/")] == [
         "One?",
         "Two?",
         "Three?",
     ]
 
 
-def test_steps_that_were_changed_are_refused(opened: Opening) -> None:
+def test_steps_that_were_changed_are_refused(open_thread: Opening) -> None:
     """A damaged page of steps is named; other ways back stay."""
-    conversation = long_conversation(opened)
+    conversation = long_conversation(open_thread)
     store = conversation.graph.store
     assert store is not None
     names = [item.key for item in stored_items(store, "undo steps")]
@@ -90,4 +90,4 @@ def test_without_a_store_the_newest_can_be_undone() -> None:
     assert WITHOUT_STORE <= undo_depth(graph) <= MOST + 1
     for _ in range(WITHOUT_STORE):
         say(graph, "/undo")
-    assert len([each for each in transcript(graph) if "Question" in each]) == TURNS - WITHOUT_STORE
+    assert len([line for line in transcript(graph) if "Question" in line]) == TURNS - WITHOUT_STORE

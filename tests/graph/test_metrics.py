@@ -36,7 +36,8 @@ class DeepevalMetric:
 
     def measure(self, test_case: SimpleNamespace) -> float:
         """Score the case."""
-        self.score, self.reason = float("draft 2" in test_case.actual_output), "Measured."
+        self.score = float("draft 2" in test_case.actual_output)
+        self.reason = "Measured."
         return self.score
 
 
@@ -73,8 +74,12 @@ def test_a_metric_judges_the_drafts(metric: Any, score: float, reason: str) -> N
     """The first draft is rejected by it, the second delivered with its score and reason."""
     state = say(make(Numbered(), metric_judge(metric)), "What is a list?")
 
-    noted = annotation_of(state["messages"][-1])
-    assert ("passed", score, reason) == (noted["outcome"], noted["score"], noted["reason"])
+    annotation = annotation_of(state["messages"][-1])
+    assert ("passed", score, reason) == (
+        annotation["outcome"],
+        annotation["score"],
+        annotation["reason"],
+    )
     assert "draft 2" in state["messages"][-1].content
 
 
@@ -96,9 +101,10 @@ def test_a_metric_leaves_documents_unscored() -> None:
     chat = ScriptedChat(default=GOOD)
     graph = make(chat, metric_judge(lambda outputs: 0.9))
 
-    found = HumanMessage("A list comprehension builds a list.", name="document")
+    message = HumanMessage("A list comprehension builds a list.", name="document")
     graph.invoke(
-        {"messages": [found, HumanMessage("What is a list?")]}, {"configurable": {"thread_id": "t"}}
+        {"messages": [message, HumanMessage("What is a list?")]},
+        {"configurable": {"thread_id": "t"}},
     )
 
     assert "builds a list" in str(chat.calls[-1][0].content)
@@ -134,10 +140,11 @@ async def test_a_judge_may_take_question_and_answer(judge: Any) -> None:
 def test_a_judge_of_question_and_answer_leaves_documents_unscored(judge: Any) -> None:
     """It scores answers; a document stays in the context."""
     chat = ScriptedChat(default=GOOD)
-    found = HumanMessage("A list comprehension builds a list.", name="document")
+    message = HumanMessage("A list comprehension builds a list.", name="document")
 
     make(chat, judge).invoke(
-        {"messages": [found, HumanMessage("What is a list?")]}, {"configurable": {"thread_id": "t"}}
+        {"messages": [message, HumanMessage("What is a list?")]},
+        {"configurable": {"thread_id": "t"}},
     )
 
     assert "builds a list" in str(chat.calls[-1][0].content)
@@ -149,7 +156,7 @@ def test_a_judge_of_three_texts_is_refused() -> None:
         make(lambda _: GOOD, lambda question, answer, context: 0.9)
 
 
-async def awaited(outputs: str) -> float:
+async def awaitable_metric(outputs: str) -> float:
     """A metric that must be awaited."""
     return float(len(outputs))
 
@@ -164,7 +171,7 @@ def by_position(outputs: str, /) -> float:
     [
         pytest.param(lambda reference: reference, "needs the argument 'reference'", id="argument"),
         pytest.param(by_position, "needs the argument 'outputs'", id="position"),
-        pytest.param(awaited, "awaited is async", id="async"),
+        pytest.param(awaitable_metric, "awaited is async", id="async"),
         pytest.param(int, "no signature found", id="signature"),
         pytest.param(3, "metric must be Callable", id="number"),
     ],
@@ -200,9 +207,9 @@ def test_a_metric_of_deepeval_itself(monkeypatch: pytest.MonkeyPatch) -> None:
 
     state = say(make(Numbered(), metric_judge(second_draft)), "What is a list?")
 
-    noted = annotation_of(state["messages"][-1])
-    assert ("passed", 1.0) == (noted["outcome"], noted["score"])
-    assert "pattern" in noted["reason"]
+    annotation = annotation_of(state["messages"][-1])
+    assert ("passed", 1.0) == (annotation["outcome"], annotation["score"])
+    assert "pattern" in annotation["reason"]
     assert "draft 2" in state["messages"][-1].content
 
 

@@ -4,7 +4,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import GOOD, Numbered, config, make, say, scores, whole
+from tests.graph.kit import GOOD, Numbered, config, make, say, scores, whole_state
 from tests.reading import branches, listed_branches, said, stored_items, transcript
 from unsay.errors import EmptyAnswerError, ModelUnavailableError
 from unsay.hosts.entry import HostGraph
@@ -73,8 +73,8 @@ def test_the_report_of_tool_calls_is_in_the_language_of_the_removed_question() -
         """Send a mail."""
         return "sent"
 
-    made = [{"name": "book", "args": {"seat": "7C"}}, {"name": "mail", "args": {"to": "母"}}]
-    call = ToolCalls(calls=made, then="予約しました。")
+    calls = [{"name": "book", "args": {"seat": "7C"}}, {"name": "mail", "args": {"to": "母"}}]
+    call = ToolCalls(calls=calls, then="予約しました。")
     graph = make(ScriptedChat(default=call), ScriptedJudge(), tools=[book, mail])
     say(graph, "席を予約してください。")
 
@@ -94,8 +94,8 @@ def test_a_decision_that_cannot_be_read_is_asked_for_again_in_japanese() -> None
     say(graph, "京都には何日必要ですか?")
     state = graph.invoke(Command(resume="たぶん"), config())
     (waiting,) = state["__interrupt__"]
-    shown = waiting.value["action_requests"][0]["description"]
-    assert shown.startswith("「たぶん」は判断として読み取れません。")
+    description = waiting.value["action_requests"][0]["description"]
+    assert description.startswith("「たぶん」は判断として読み取れません。")
 
 
 def test_commands_and_notices_never_reach_a_model() -> None:
@@ -126,14 +126,15 @@ def test_what_only_looks_like_a_command_is_answered(text: str) -> None:
 @pytest.mark.parametrize("text", ["//help me please", "／／undo", "//undo\nand more lines"])
 def test_two_slashes_send_a_text_that_begins_with_one(text: str) -> None:
     """The model and the judge are sent the text with one slash; the transcript has what was typed."""
-    model, judged = Numbered(), []
-    graph = make(model, lambda exchange: judged.append(str(exchange)) or 0.9)
+    model = Numbered()
+    requests = []
+    graph = make(model, lambda exchange: requests.append(str(exchange)) or 0.9)
 
     say(graph, text, "Thanks")
 
     assert text[1:] == model.texts(0)[-1] == model.texts(1)[0]
-    assert text[1:6] in judged[0]
-    assert text[:6] not in judged[0]
+    assert text[1:6] in requests[0]
+    assert text[:6] not in requests[0]
     assert f"human: {text}" == transcript(graph)[0]
 
 
@@ -144,11 +145,11 @@ def test_rollback_by_name_and_its_undo_by_chat() -> None:
     before = [line for line in transcript(graph) if "q" in line[:9]]
 
     say(graph, "/rollback kyoto")
-    rolled = transcript(graph)
+    transcript_after = transcript(graph)
     say(graph, "/undo")
 
-    assert rolled[:2] == ["human: q1", "ai: This is draft 1, about what was asked."]
-    assert "human: q2" not in rolled
+    assert transcript_after[:2] == ["human: q1", "ai: This is draft 1, about what was asked."]
+    assert "human: q2" not in transcript_after
     assert before == [line for line in transcript(graph) if line.startswith("human: q")]
 
 
@@ -191,7 +192,7 @@ class Failing(Numbered):
         return draft
 
 
-def interrupted() -> HostGraph:
+def graph_with_failed_turn() -> HostGraph:
     """A thread whose third turn rolled back the second and then failed."""
     graph = make(Failing(), scores(0.9, 0.6, 0.1))
     say(graph, "q1", "q2")
@@ -202,7 +203,7 @@ def interrupted() -> HostGraph:
 
 def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
     """After a failed turn, undo removes its question and restores what its retry removed."""
-    graph = interrupted()
+    graph = graph_with_failed_turn()
 
     say(graph, "/undo")
 
@@ -211,7 +212,7 @@ def test_undo_in_place_of_an_answer_takes_the_failed_question_away() -> None:
 
 def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
     """What the retries of a turn removed returns when its question is rolled back."""
-    graph = interrupted()
+    graph = graph_with_failed_turn()
 
     say(graph, "q4")
     assert ["human: q1", "human: q2", "human: q4"] == transcript(graph)[::2]
@@ -222,7 +223,7 @@ def test_a_failed_turn_leaves_the_record_as_it_began() -> None:
 
 def test_a_failed_turn_whose_branch_is_lost_still_leaves_a_usable_thread() -> None:
     """A store that lost a branch does not block the conversation."""
-    graph = interrupted()
+    graph = graph_with_failed_turn()
     items = stored_items(graph.store, "branches")
     assert [branch.id for branch in listed_branches(graph)] == [item.key for item in items]
     for item in items:
@@ -248,11 +249,15 @@ def test_a_model_that_returns_nothing_costs_no_earlier_turn() -> None:
 
 def test_a_context_rollback_of_a_failed_turn_can_be_undone() -> None:
     """An exchange that was rejected stays away when the turn fails, until a person undoes it."""
-    pushed = [HumanMessage("bad?"), AIMessage("An answer that was put in."), HumanMessage("q4")]
+    pushed_messages = [
+        HumanMessage("bad?"),
+        AIMessage("An answer that was put in."),
+        HumanMessage("q4"),
+    ]
     graph = make(Failing(), scores(0.9, 0.9, 0.9, 0.1))
     say(graph, "q1", "q2", "q3")
     with pytest.raises(ModelUnavailableError):
-        graph.invoke({"messages": pushed}, config())
+        graph.invoke({"messages": pushed_messages}, config())
 
     say(graph, "q5")
     assert ["q1", "q2", "q3", "q5"] == [t[7:] for t in transcript(graph) if t.startswith("human")]
@@ -269,7 +274,7 @@ def test_a_host_orders_a_rollback_without_a_question() -> None:
     say(graph, "q2", "q3")
 
     order = {"should_rollback": True, "rollback_checkpoint_id": first}
-    state = whole(graph, graph.invoke(order, config()))
+    state = whole_state(graph, graph.invoke(order, config()))
 
     assert said(state["messages"])[:2] == [
         "human: q1",
@@ -289,7 +294,7 @@ def test_a_host_orders_a_rollback_behind_the_answer() -> None:
 
     order = {"should_rollback": True, "rollback_checkpoint_id": first}
     graph.update_state(config(), order, as_node="process_message")
-    state = whole(graph, graph.invoke(None, config()))
+    state = whole_state(graph, graph.invoke(None, config()))
 
     assert ["human: q1", "ai: This is draft 1, about what was asked."] == said(state["messages"])[
         :2
@@ -364,19 +369,19 @@ UNKNOWN_PLACE = {"should_rollback": True, "rollback_checkpoint_id": "nope"}
         pytest.param(asks("   "), "EmptyMessageError", id="empty message"),
     ],
 )
-@pytest.mark.parametrize("parts", [{}, {"store": None}], ids=["store", "no store"])
+@pytest.mark.parametrize("options", [{}, {"store": None}], ids=["store", "no store"])
 async def test_a_program_sees_that_an_order_was_refused(
-    order: dict[str, Any], kind: str, parts: dict[str, Any]
+    order: dict[str, Any], kind: str, options: dict[str, Any]
 ) -> None:
     """The output names the error and the notice's text; the next run resets it."""
-    allowed = ["undo", "redo", "rollback", "restore"]
-    graph = make(Numbered(), commands=allowed, **parts)
+    commands = ["undo", "redo", "rollback", "restore"]
+    graph = make(Numbered(), commands=commands, **options)
     assert say(graph, "q1")["refusal"] is None
 
-    refused = await graph.ainvoke(order, config())
+    state = await graph.ainvoke(order, config())
 
-    assert kind == refused["refusal"]["kind"]
-    assert last(refused).startswith(refused["refusal"]["message"])
+    assert kind == state["refusal"]["kind"]
+    assert last(state).startswith(state["refusal"]["message"])
     assert say(graph, "q3")["refusal"] is None
     assert graph.invoke(asks("/undo"), config())["refusal"] is None
 
@@ -386,20 +391,22 @@ def test_a_refusal_does_not_outlive_a_decision() -> None:
     graph = make(Numbered(), scores(0.1), settings={"max_rollbacks": 0, "on_exhausted": "ask"})
     assert say(graph, "q1")["__interrupt__"]
 
-    refused = say(graph, "/clear")
-    assert "CommandRefused" == refused["refusal"]["kind"]
+    state = say(graph, "/clear")
+    assert "CommandRefused" == state["refusal"]["kind"]
 
     assert graph.invoke(Command(resume="approve"), config())["refusal"] is None
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "question"),
     [
         pytest.param("   \n", "empty", id="blank"),
         pytest.param("x" * 1_000_000, "1000000 characters", id="megabyte"),
     ],
 )
-def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(text: str, words: str) -> None:
+def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(
+    text: str, question: str
+) -> None:
     """Blank and oversized messages get a notice, and no model sees them, then or later."""
     model = Numbered()
     graph = make(model)
@@ -407,7 +414,7 @@ def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(text: str, wo
     state = say(graph, text)
     say(graph, "q1")
 
-    assert words in last(state)
+    assert question in last(state)
     assert model.inputs
     assert model.texts() == ["q1"]
 
@@ -415,7 +422,7 @@ def test_a_message_that_cannot_be_answered_is_refused_by_the_graph(text: str, wo
 ASK = {"settings": {"on_exhausted": "ask", "max_rollbacks": 1}}
 
 
-def exhausted(*after: float) -> tuple:
+def graph_without_passing_draft(*after: float) -> tuple:
     """A graph that waits for a person's decision on two rejected drafts."""
     model = Numbered()
     graph = make(model, scores(0.3, 0.2, *after), **ASK)
@@ -425,7 +432,7 @@ def exhausted(*after: float) -> tuple:
 
 def test_the_request_to_a_person_fits_langchain_and_the_inbox() -> None:
     """The interrupt carries the best draft in the field's own format."""
-    _, _, request = exhausted()
+    _, _, request = graph_without_passing_draft()
 
     (action,) = request["action_requests"]
     assert action["args"] == action["arguments"]
@@ -442,7 +449,7 @@ EDITED = {"name": "deliver_answer", "args": {"answer": "My own words."}}
 
 
 @pytest.mark.parametrize(
-    ("decision", "words", "flag"),
+    ("decision", "text", "flag"),
     [
         pytest.param(
             {"decisions": [{"type": "approve"}]},
@@ -470,13 +477,13 @@ EDITED = {"name": "deliver_answer", "args": {"answer": "My own words."}}
         ),
     ],
 )
-def test_a_person_decides_what_is_delivered(decision: object, words: str, flag: str) -> None:
+def test_a_person_decides_what_is_delivered(decision: object, text: str, flag: str) -> None:
     """Approve delivers the best draft, edit the person's words, both marked."""
-    model, graph, _ = exhausted()
+    model, graph, _ = graph_without_passing_draft()
 
     state = graph.invoke(Command(resume=decision), config())
 
-    assert words == last(state)
+    assert text == last(state)
     assert flag == annotation_of(state["messages"][-1])["flag"]
     assert len(model.inputs) == 2
 
@@ -490,7 +497,7 @@ def test_a_person_decides_what_is_delivered(decision: object, words: str, flag: 
 )
 def test_a_person_asks_for_one_more_attempt(decision: object) -> None:
     """The person's words reach the next attempt, which is judged like any other."""
-    model, graph, _ = exhausted(0.9)
+    model, graph, _ = graph_without_passing_draft(0.9)
 
     state = graph.invoke(Command(resume=decision), config())
 
@@ -500,7 +507,7 @@ def test_a_person_asks_for_one_more_attempt(decision: object) -> None:
 
 def test_a_person_rejects_every_draft() -> None:
     """Nothing is delivered, the question is answered by a notice, and the thread works."""
-    model, graph, _ = exhausted(0.9)
+    model, graph, _ = graph_without_passing_draft(0.9)
 
     state = graph.invoke(Command(resume={"decisions": [{"type": "reject"}]}), config())
     after = say(graph, "q2")
@@ -523,12 +530,12 @@ def test_rejecting_every_draft_costs_no_earlier_turn() -> None:
 
 def test_nonsense_as_a_decision_asks_again() -> None:
     """An answer that is no decision keeps the interrupt open and names the fault."""
-    _, graph, _ = exhausted()
+    _, graph, _ = graph_without_passing_draft()
 
-    again = graph.invoke(Command(resume={"what": "?"}), config())
+    second_state = graph.invoke(Command(resume={"what": "?"}), config())
     state = graph.invoke(Command(resume="approve"), config())
 
-    request = again["__interrupt__"][0].value["action_requests"][0]
+    request = second_state["__interrupt__"][0].value["action_requests"][0]
     assert "no decision" in request["description"]
     assert last(state) == "This is draft 1, about what was asked."
 

@@ -150,15 +150,15 @@ class AsyncEmbeddings(OwnEmbeddings):
         return (await self.function([text]))[0]
 
 
-def _called(function: Callable[..., Any], argument: Any) -> Any:
+def _call(function: Callable[..., Any], argument: Any) -> Any:
     return function(argument)
 
 
 MAKE: dict[str, Callable[[Callable[..., Any]], Any]] = {
-    "judge": lambda function: partial(_called, function),
+    "judge": lambda function: partial(_call, function),
     "detector": Detector,
     "strategy": OwnStrategy,
-    "embeddings": lambda function: partial(_called, function),
+    "embeddings": lambda function: partial(_call, function),
 }
 EVENTS = {
     "judge": "judge_failed",
@@ -168,21 +168,21 @@ EVENTS = {
 }
 
 
-def made(part: str, function: Callable[..., Any]) -> Any:
+def own_part(part_name: str, function: Callable[..., Any]) -> Any:
     """Make a part of a function; a coroutine function stays one where the part is a function."""
-    if part in ("judge", "embeddings") and asyncio.iscoroutinefunction(function):
+    if part_name in ("judge", "embeddings") and asyncio.iscoroutinefunction(function):
         return function
-    return MAKE[part](function)
+    return MAKE[part_name](function)
 
 
 def graph_of(**parts: Any) -> Any:
     """Build a graph with some own parts, and others that work."""
-    given = {"judge": lambda _: 0.9, "settings": QUICK, **parts}
+    options = {"judge": lambda _: 0.9, "settings": QUICK, **parts}
     return build_graph(
         lambda messages: AIMessage(f"About {messages[-1].text[:9]}"),
         checkpointer=InMemorySaver(),
         store=InMemoryStore(),
-        **given,
+        **options,
     )
 
 
@@ -193,59 +193,59 @@ QUESTIONS = (
 )
 
 
-def asked(text: str) -> dict[str, Any]:
+def input_of(text: str) -> dict[str, Any]:
     """The input of a question."""
     return {"messages": [HumanMessage(text)]}
 
 
-def checked(events: list[dict[str, Any]], part: str, failure: str, text: str) -> None:
+def check_failure(events: list[dict[str, Any]], part_name: str, failure: str, text: str) -> None:
     """Check that a part's failure was streamed and logged, with its reason."""
-    told = [each["error"] for each in events if each["unsay"] == EVENTS[part]]
-    if part == "judge" and failure == "nonsense":
-        told = [
+    errors = [event["error"] for event in events if event["unsay"] == EVENTS[part_name]]
+    if part_name == "judge" and failure == "nonsense":
+        errors = [
             e["reason"] for e in events if e["unsay"] == "verdict" and e["outcome"] == "unscored"
         ]
     else:
-        assert f"event={EVENTS[part]}" in text
+        assert f"event={EVENTS[part_name]}" in text
         assert REASONS[failure] in text
     if failure == "raises":
         assert f"at='{__file__}:" in text
-    assert told
-    assert REASONS[failure] in told[0]
+    assert errors
+    assert REASONS[failure] in errors[0]
 
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("part", EVENTS)
+@pytest.mark.parametrize("part_name", EVENTS)
 def test_a_part_that_fails_leaves_its_decision_out(
-    part: str, failure: str, caplog: pytest.LogCaptureFixture
+    part_name: str, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In blocking code: every question is answered, and the reason is streamed and logged."""
     function = FAILURES[failure]
-    graph = graph_of(**{part: made(part, function)})
+    graph = graph_of(**{part_name: own_part(part_name, function)})
     events: list[dict[str, Any]] = []
     with caplog.at_level(logging.WARNING):
         for question in QUESTIONS:
-            events += graph.stream(asked(question), config(), stream_mode="custom")
+            events += graph.stream(input_of(question), config(), stream_mode="custom")
 
     state = graph.get_state(config()).values
     assert 3 == sum(m.type == "ai" for m in state["messages"])
-    checked(events, part, failure, caplog.text)
-    if part == "judge":
+    check_failure(events, part_name, failure, caplog.text)
+    if part_name == "judge":
         assert state["quality_score"] is None
-    if part == "detector":
+    if part_name == "detector":
         assert 1 == len(state["topics"])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("failure", FAILURES)
-@pytest.mark.parametrize("part", EVENTS)
+@pytest.mark.parametrize("part_name", EVENTS)
 async def test_a_part_that_fails_blocks_no_event_loop(
-    part: str, failure: str, caplog: pytest.LogCaptureFixture
+    part_name: str, failure: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On an event loop: other tasks go on meanwhile, and the reason is streamed and logged."""
     function = FAILURES[failure]
-    graph = graph_of(**{part: made(part, function)})
+    graph = graph_of(**{part_name: own_part(part_name, function)})
     longest = 0.0
 
     async def ticks() -> None:
@@ -259,13 +259,13 @@ async def test_a_part_that_fails_blocks_no_event_loop(
     events: list[dict[str, Any]] = []
     with caplog.at_level(logging.WARNING):
         for question in QUESTIONS:
-            stream = graph.astream(asked(question), config(), stream_mode="custom")
+            stream = graph.astream(input_of(question), config(), stream_mode="custom")
             events += [event async for event in stream]
     ticking.cancel()
 
     state = (await graph.aget_state(config())).values
     assert 3 == sum(m.type == "ai" for m in state["messages"])
-    checked(events, part, failure, caplog.text)
+    check_failure(events, part_name, failure, caplog.text)
     assert longest < 10.0  # a blocked loop would wait for 60 s
 
 
@@ -274,7 +274,7 @@ def test_a_process_does_not_wait_for_a_part_that_hangs() -> None:
     graph = graph_of(judge=lambda _: blocks(), embeddings=lambda _: blocks())
 
     began = time.monotonic()
-    state = asyncio.run(graph.ainvoke(asked(QUESTIONS[0]), config()))
+    state = asyncio.run(graph.ainvoke(input_of(QUESTIONS[0]), config()))
 
     assert state["quality_score"] is None
     assert time.monotonic() - began < 30
@@ -330,41 +330,41 @@ async def test_parts_may_be_async(*, is_awaited: bool) -> None:
         state: Any = {}
         for question in QUESTIONS[:2]:
             if is_awaited:
-                state = await graph.ainvoke(asked(question), config())
+                state = await graph.ainvoke(input_of(question), config())
             else:
-                state = graph.invoke(asked(question), config())
+                state = graph.invoke(input_of(question), config())
 
         assert 0.7 == state["quality_score"]
         assert 2 == len(graph.get_state(config()).values["topics"])
 
 
-@pytest.mark.parametrize("part", ["judge", "detector", "strategy", "embeddings"])
+@pytest.mark.parametrize("part_name", ["judge", "detector", "strategy", "embeddings"])
 @pytest.mark.parametrize("is_awaited", [False, True], ids=["invoke", "ainvoke"])
-async def test_a_part_sees_the_callers_context(part: str, *, is_awaited: bool) -> None:
+async def test_a_part_sees_the_callers_context(part_name: str, *, is_awaited: bool) -> None:
     """Context variables of the caller are set in every part, in whatever thread it runs."""
-    seen: set[str] = set()
+    contexts: set[str] = set()
 
     def function(*arguments: Any) -> Any:
-        seen.add(CALLER.get())
-        if part == "judge":
+        contexts.add(CALLER.get())
+        if part_name == "judge":
             return 0.9
-        if part == "detector":
+        if part_name == "detector":
             return TopicShift(kind="same", similarity=1.0)
-        return arguments[0].keep() if part == "strategy" else [[1.0] for _ in arguments[0]]
+        return arguments[0].keep() if part_name == "strategy" else [[1.0] for _ in arguments[0]]
 
-    graph = graph_of(**{part: MAKE[part](function)})
+    graph = graph_of(**{part_name: MAKE[part_name](function)})
     token = CALLER.set("ann")
     try:
         for question in QUESTIONS:
             if is_awaited:
-                await graph.ainvoke(asked(question), config())
+                await graph.ainvoke(input_of(question), config())
             else:
-                graph.invoke(asked(question), config())
+                graph.invoke(input_of(question), config())
     finally:
         CALLER.reset(token)
 
-    assert seen <= {"ann"}
-    assert seen or part == "embeddings"
+    assert contexts <= {"ann"}
+    assert contexts or part_name == "embeddings"
 
 
 class Short:
@@ -380,7 +380,7 @@ class Short:
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "reason"),
+    ("part_name", "value", "reason"),
     [
         pytest.param("judge", lambda: 0.9, "judge is called with one argument", id="judge"),
         pytest.param("judge", lambda a, b, c: 0.9, "the messages", id="judge of three"),
@@ -400,11 +400,11 @@ class Short:
     ],
 )
 def test_a_wrong_part_is_refused_when_the_graph_is_built(
-    part: str, value: Any, reason: str
+    part_name: str, value: Any, reason: str
 ) -> None:
     """The error names the part, what it is called with, and what was given."""
     with pytest.raises(ConfigurationError, match=reason):
-        build_graph(**{part: value})
+        build_graph(**{part_name: value})
 
 
 def test_functions_with_more_parameters_are_accepted() -> None:
@@ -421,27 +421,35 @@ def test_functions_with_more_parameters_are_accepted() -> None:
         lambda messages, **options: 0.9,
         Callable(),
     ):
-        state = build_graph(lambda _: "Fine.", judge=judge).invoke(asked("How are you?"))
+        state = build_graph(lambda _: "Fine.", judge=judge).invoke(input_of("How are you?"))
         assert 0.9 == state["quality_score"]
 
 
-@pytest.mark.parametrize("part", ["model", "judge"])
-def test_an_async_runnable_works_in_blocking_code(part: str) -> None:
+@pytest.mark.parametrize("part_name", ["model", "judge"])
+def test_an_async_runnable_works_in_blocking_code(part_name: str) -> None:
     """LangChain's `RunnableLambda` of an async function can only be awaited."""
 
     async def replies(_: Any) -> Any:
-        return {"judge": 0.9, "model": "Two days."}[part]
+        return {"judge": 0.9, "model": "Two days."}[part_name]
 
-    parts = {"model": lambda _: "Two days.", "judge": lambda _: 0.9, part: RunnableLambda(replies)}
-    with Conversation.open(":memory:", **parts) as opened:
-        reply = opened.say("How long in Kyoto?")
+    options = {
+        "model": lambda _: "Two days.",
+        "judge": lambda _: 0.9,
+        part_name: RunnableLambda(replies),
+    }
+    with Conversation.open(":memory:", **options) as conversation:
+        reply = conversation.say("How long in Kyoto?")
     assert ("Two days.", 0.9) == (reply.text, reply.score)
 
 
 def test_a_strategy_without_a_plan_is_named_by_its_method() -> None:
     """The reason has no address in memory."""
     options: dict[str, Any] = {"model": lambda _: "Two days.", "judge": lambda _: 0.9}
-    with Conversation.open(":memory:", strategy=OwnStrategy(lambda _: None), **options) as opened:
-        events = [each for each in opened.stream("Hello") if each.kind == "context_problem"]
-    (reason,) = {each.data["error"] for each in events}
+    with Conversation.open(
+        ":memory:", strategy=OwnStrategy(lambda _: None), **options
+    ) as conversation:
+        events = [
+            event for event in conversation.stream("Hello") if event.kind == "context_problem"
+        ]
+    (reason,) = {event.data["error"] for event in events}
     assert "strategy.plan returned None instead of a plan: return ctx.keep() or" in reason

@@ -88,10 +88,10 @@ def test_each_call_is_made_once_when_calls_ask(
     """All ask at once, in the order of the calls; what was paid is not paid again."""
     graph = graph_of(door, model(5, 6, 7), payer(*asking))
     state = graph.invoke({"messages": [("user", "Pay all.")]}, config())
-    asked = [each.value["pay"] for each in state["__interrupt__"]]
-    assert list(asking) == (sorted(asked) if door == "agent" else asked)
+    pays = [interrupt.value["pay"] for interrupt in state["__interrupt__"]]
+    assert list(asking) == (sorted(pays) if door == "agent" else pays)
     while waiting := state.get("__interrupt__"):
-        answers = {each.id: "yes" for each in (waiting if at_once else waiting[:1])}
+        answers = {item.id: "yes" for item in (waiting if at_once else waiting[:1])}
         state = graph.invoke(Command(resume=answers), config())
 
     assert [5, 6, 7] == sorted(PAID)
@@ -115,24 +115,25 @@ async def test_each_call_is_made_once_on_an_event_loop(door: str) -> None:
 @pytest.mark.parametrize("kind", ["tools", "agent"])
 def test_a_conversation_asks_one_after_the_other(kind: str, asking: tuple[int, ...]) -> None:
     """A decision answers the call that the reply shows; an undo then takes each call back once."""
-    taken: list[int] = []
-    pay = reversible(undo=lambda args: taken.append(args["amount"]))(payer(*asking))
-    given: dict[str, Any] = {"model": model(5, 6, 7), "tools": [pay]}
+    answers: list[int] = []
+    pay = reversible(undo=lambda args: answers.append(args["amount"]))(payer(*asking))
+    options: dict[str, Any] = {"model": model(5, 6, 7), "tools": [pay]}
     if kind == "agent":
         agents = pytest.importorskip("langchain.agents", reason="needs langchain")
-        given = {"model": agents.create_agent(model(5, 6, 7), [pay])}
-    with Conversation.open(":memory:", judge=ScriptedJudge(), **given) as conversation:
-        reply, shown = conversation.say("Pay all."), []
+        options = {"model": agents.create_agent(model(5, 6, 7), [pay])}
+    with Conversation.open(":memory:", judge=ScriptedJudge(), **options) as conversation:
+        reply = conversation.say("Pay all.")
+        questions = []
         while reply.kind == "decision":
             assert reply.request is not None
-            shown.append(reply.request["pay"])
-            reply = conversation.resume("yes" if shown[-1] != 7 else "no")
+            questions.append(reply.request["pay"])
+            reply = conversation.resume("yes" if questions[-1] != 7 else "no")
         paid = [amount for amount in (5, 6, 7) if amount != 7 or 7 not in asking]
-        assert list(asking) == (sorted(shown) if kind == "agent" else shown)
+        assert list(asking) == (sorted(questions) if kind == "agent" else questions)
         assert paid == sorted(PAID)
         conversation.undo()
         conversation.say("Thanks.")
-    assert ([] if kind == "agent" else [7, 6, 5]) == taken
+    assert ([] if kind == "agent" else [7, 6, 5]) == answers
 
 
 def test_a_conversation_takes_several_decisions_by_their_ids() -> None:
@@ -142,26 +143,26 @@ def test_a_conversation_takes_several_decisions_by_their_ids() -> None:
     ) as conversation:
         conversation.say("Pay all.")
         waiting = conversation.graph.get_state(config(conversation.thread_id)).interrupts
-        assert "answer" == conversation.resume({each.id: "yes" for each in waiting}).kind
+        assert "answer" == conversation.resume({item.id: "yes" for item in waiting}).kind
     assert [5, 6] == sorted(PAID)
 
 
 @pytest.mark.parametrize("store", [InMemoryStore(), None], ids=["store", "no-store"])
 def test_results_keep_the_order_of_the_calls(store: Any) -> None:
     """The calls run at the same time, and the first ends last."""
-    others = Event()
+    event = Event()
 
     @tool
     def pay(amount: int) -> str:
         """Pay an amount."""
-        assert amount != 5 or others.wait(20)
+        assert amount != 5 or event.wait(20)
         PAID.append(amount)
         if amount == 7:
-            others.set()
+            event.set()
         return f"paid {amount}"
 
-    made = make(model(5, 6, 7), ScriptedJudge(), tools=[pay], store=store)
-    assert TEXTS == texts(say(made, "Pay all."))
+    graph = make(model(5, 6, 7), ScriptedJudge(), tools=[pay], store=store)
+    assert TEXTS == texts(say(graph, "Pay all."))
 
 
 def test_the_attempt_after_a_rejected_draft_makes_calls_of_its_own() -> None:
@@ -171,8 +172,8 @@ def test_the_attempt_after_a_rejected_draft_makes_calls_of_its_own() -> None:
         if attempt_of(messages) == 1:
             return ToolCalls(calls=calls, then="Fish.")
         steps = sum(bool(getattr(message, "tool_calls", None)) for message in messages)
-        again = [{**call, "id": f"again-{place}"} for place, call in enumerate(calls)]
-        return AIMessage("", tool_calls=again) if steps == 1 else "All is paid, as you asked."
+        options = [{**call, "id": f"again-{position}"} for position, call in enumerate(calls)]
+        return AIMessage("", tool_calls=options) if steps == 1 else "All is paid, as you asked."
 
     calls = [{"name": "pay", "args": {"amount": amount}} for amount in (5, 6)]
     judge = ScriptedJudge(scores={"Fish": 0.1})
@@ -182,8 +183,8 @@ def test_the_attempt_after_a_rejected_draft_makes_calls_of_its_own() -> None:
 
 
 @DOORS
-@pytest.mark.parametrize("again", ["same message", "resume"])
-def test_calls_that_ended_before_an_error_are_not_made_again(door: str, again: str) -> None:
+@pytest.mark.parametrize("second_text", ["same message", "resume"])
+def test_calls_that_ended_before_an_error_are_not_made_again(door: str, second_text: str) -> None:
     """A model fails after the calls, or a tool of an agent raises beside them."""
     failing = [True]
 
@@ -192,27 +193,27 @@ def test_calls_that_ended_before_an_error_are_not_made_again(door: str, again: s
             raise ConnectionError("unreachable")
         return model(5, 6, 7).replies["Pay"]
 
-    ended = Event()
+    event = Event()
 
     @tool
     def pay(amount: int) -> str:
         """Pay an amount."""
         if amount == 7 and door == "agent" and failing:
-            assert ended.wait(20)
+            assert event.wait(20)
             failing.pop()
             raise RuntimeError("no money left")
         PAID.append(amount)
         if len(PAID) == 2:
-            ended.set()
+            event.set()
         return f"paid {amount}"
 
     graph = graph_of(door, ScriptedChat(script=script), pay)
-    asked: Any = {"messages": [HumanMessage("Pay all.", id="q")]}
+    value: Any = {"messages": [HumanMessage("Pay all.", id="q")]}
     with pytest.raises(Exception, match=r"unreachable|no money left"):
-        graph.invoke(asked, config())
-    if door == "node" and again == "same message":
+        graph.invoke(value, config())
+    if door == "node" and second_text == "same message":
         pytest.skip("a parent graph begins a new run of its nodes")
-    state = graph.invoke(asked if again == "same message" else None, config())
+    state = graph.invoke(value if second_text == "same message" else None, config())
 
     assert [5, 6, 7] == sorted(PAID)
     assert TEXTS == texts(state)
@@ -223,9 +224,9 @@ def test_an_unusable_answer_is_asked_for_again(kind: str) -> None:
     """The steps before it are dropped with it, so that the thread does not fail each time."""
     answers = iter(["", "", "", "You are welcome, any time."])
     graph = graph_of(kind, ScriptedChat(script=lambda _: next(answers)), payer())
-    asked: Any = {"messages": [HumanMessage("Hello", id="q")]}
+    value: Any = {"messages": [HumanMessage("Hello", id="q")]}
     with pytest.raises(EmptyAnswerError):
-        graph.invoke(asked, config())
+        graph.invoke(value, config())
     assert ["Hello", "You are welcome, any time."] == texts(graph.invoke(None, config()))
 
 
@@ -248,23 +249,24 @@ WAYS = [
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("where", ["tool", "judge"])
+@pytest.mark.parametrize("point", ["tool", "judge"])
 @pytest.mark.parametrize(("kind", "saver", "mode"), WAYS)
 def test_a_call_that_ended_before_signal_9_is_not_made_again(
-    tmp_path: Path, kind: str, saver: str, mode: str, where: str
+    tmp_path: Path, kind: str, saver: str, mode: str, point: str
 ) -> None:
     """The process dies in the second call, or when the answer is judged."""
     if kind == "agent":
         pytest.importorskip("langchain.agents", reason="needs langchain")
-    child, given = "tests.graph.parallel_child", (str(tmp_path), kind, saver, mode)
-    killed = run_child(child, *given, where, "Pay both.")
-    assert -signal.SIGKILL == killed.returncode, killed.stderr
+    child = "tests.graph.parallel_child"
+    arguments = (str(tmp_path), kind, saver, mode)
+    killed_child = run_child(child, *arguments, point, "Pay both.")
+    assert -signal.SIGKILL == killed_child.returncode, killed_child.stderr
 
-    ended = run_child(child, *given, "nowhere", "Pay both.")
+    ended_child = run_child(child, *arguments, "nowhere", "Pay both.")
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended_child.returncode == 0, ended_child.stderr
     expected = ["Pay both.", "", "paid 5", "paid 6", "Both are paid, as you asked."]
-    assert expected == json.loads(ended.stdout)
+    assert expected == json.loads(ended_child.stdout)
     effects = (tmp_path / "effects.txt").read_text().splitlines()
     assert ["+5", "+6"] == sorted(effects)
 
@@ -275,21 +277,23 @@ def test_a_decided_call_that_ended_before_signal_9_is_not_made_again(
     tmp_path: Path, saver: str
 ) -> None:
     """The thread waits for both decisions again, and the first call does not ask again."""
-    child, given = "tests.graph.parallel_child", (str(tmp_path), "asking tools", saver, "async")
-    killed = run_child(child, *given, "tool", "Pay both.", "yes")
-    assert -signal.SIGKILL == killed.returncode, killed.stderr
+    child = "tests.graph.parallel_child"
+    arguments = (str(tmp_path), "asking tools", saver, "async")
+    killed_child = run_child(child, *arguments, "tool", "Pay both.", "yes")
+    assert -signal.SIGKILL == killed_child.returncode, killed_child.stderr
 
-    ended = run_child(child, *given, "nowhere", "yes")
+    ended_child = run_child(child, *arguments, "nowhere", "yes")
 
-    assert ended.returncode == 0, ended.stderr
+    assert ended_child.returncode == 0, ended_child.stderr
     assert ["+5", "+6"] == sorted((tmp_path / "effects.txt").read_text().splitlines())
 
 
 @pytest.mark.full
 def test_a_call_that_ended_before_signal_9_is_taken_back_once(tmp_path: Path) -> None:
     """Another question takes the place of its turn; the call that did not end is not taken back."""
-    child, given = "tests.graph.parallel_child", (str(tmp_path), "tools", "conversation", "async")
-    run_child(child, *given, "tool", "Pay both.")
+    child = "tests.graph.parallel_child"
+    arguments = (str(tmp_path), "tools", "conversation", "async")
+    run_child(child, *arguments, "tool", "Pay both.")
     for text in ("Thanks.", "Bye."):
-        assert run_child(child, *given, "nowhere", text).returncode == 0
+        assert run_child(child, *arguments, "nowhere", text).returncode == 0
     assert ["+5", "-5"] == (tmp_path / "effects.txt").read_text().splitlines()

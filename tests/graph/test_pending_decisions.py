@@ -64,7 +64,7 @@ BESIDE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def undecided(folder: Path, kind: Any = Conversation) -> Any:
+def conversation_with_decision(folder: Path, kind: Any = Conversation) -> Any:
     """Return a conversation with one answered turn, and one that waits for a decision."""
     judge = scores(0.9, 0.1)
     return kind.open(folder / "t.db", thread="t", model=Numbered(), judge=judge, settings=ASKING)
@@ -74,7 +74,7 @@ def undecided(folder: Path, kind: Any = Conversation) -> Any:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_is_refused(tmp_path: Path, verb: str) -> None:
     """It names the decision, changes nothing, and the decision is still taken."""
-    with undecided(tmp_path) as conversation:
+    with conversation_with_decision(tmp_path) as conversation:
         conversation.say("first")
         waiting = conversation.say("second")
         before = conversation.messages()
@@ -89,7 +89,7 @@ def test_a_verb_is_refused(tmp_path: Path, verb: str) -> None:
 @pytest.mark.parametrize("verb", BESIDE)
 def test_a_verb_beside_the_transcript_leaves_the_decision(tmp_path: Path, verb: str) -> None:
     """It is carried out, and the decision is still taken."""
-    with undecided(tmp_path) as conversation:
+    with conversation_with_decision(tmp_path) as conversation:
         conversation.say("first")
         waiting = conversation.say("second")
         before = conversation.messages()
@@ -113,7 +113,7 @@ def test_every_verb_that_writes_is_one_of_these() -> None:
 
 async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
     """The async form refuses the same verbs."""
-    async with undecided(tmp_path, AsyncConversation) as conversation:
+    async with conversation_with_decision(tmp_path, AsyncConversation) as conversation:
         await conversation.say("first")
         waiting = await conversation.say("second")
 
@@ -142,16 +142,16 @@ async def test_a_verb_of_async_code_is_refused(tmp_path: Path) -> None:
 )
 def test_a_hosts_input_without_a_question_is_refused(tmp_path: Path, value: dict[str, Any]) -> None:
     """The compiled graph refuses a run or an update that would drop the decision."""
-    with undecided(tmp_path) as conversation:
+    with conversation_with_decision(tmp_path) as conversation:
         conversation.say("first")
         waiting = conversation.say("second")
 
         for node in (None, "__start__", "create_checkpoint"):
             with pytest.raises(ConflictError, match="decision"):
                 conversation.graph.update_state(config(), value, as_node=node)
-        newest = conversation.graph.get_state(config()).config
+        newest_config = conversation.graph.get_state(config()).config
         with pytest.raises(ConflictError, match="decision"):
-            conversation.graph.update_state(newest, value)
+            conversation.graph.update_state(newest_config, value)
         if len(value.get("messages", [])) < 2:
             with pytest.raises(ConflictError, match="decision"):
                 conversation.graph.invoke(value, config())
@@ -161,7 +161,7 @@ def test_a_hosts_input_without_a_question_is_refused(tmp_path: Path, value: dict
 
 def test_a_hosts_question_abandons_what_waits(tmp_path: Path) -> None:
     """LangGraph runs a new question instead; the drafts are kept in a branch."""
-    with undecided(tmp_path) as conversation:
+    with conversation_with_decision(tmp_path) as conversation:
         conversation.say("first")
         conversation.say("second")
 
@@ -173,7 +173,7 @@ def test_a_hosts_question_abandons_what_waits(tmp_path: Path) -> None:
 
 def test_what_drops_nothing_is_allowed(tmp_path: Path) -> None:
     """Reading, labels and a fork work while a decision is pending."""
-    with undecided(tmp_path) as conversation:
+    with conversation_with_decision(tmp_path) as conversation:
         conversation.say("first")
         waiting = conversation.say("second")
 
@@ -229,36 +229,36 @@ def test_each_question_of_an_agent_gets_its_own_decision(tmp_path: Path, texts: 
 @pytest.mark.parametrize("turns", [0, 30])
 def test_each_question_gets_its_own_decision_in_a_hosts_graph(turns: int, texts: list[str]) -> None:
     """A thread with many states is no exception."""
-    place: Any = {"configurable": {"thread_id": "t"}}
+    thread_config: Any = {"configurable": {"thread_id": "t"}}
     options: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
     numbered = build_graph(Numbered(), settings={"judging": "off"}, **options)
     for turn in range(turns):
-        numbered.invoke({"messages": [("user", f"q{turn}")]}, place)
+        numbered.invoke({"messages": [("user", f"q{turn}")]}, thread_config)
     graph = build_graph(asking_agent(), settings={"judging": "off"}, **options)
-    graph.invoke({"messages": [("user", "Send it.")]}, place)
+    graph.invoke({"messages": [("user", "Send it.")]}, thread_config)
 
     for text in texts[:-1]:
         if text == "?":
             with pytest.raises(TypeError):
-                graph.invoke(Command(resume=text), place)
+                graph.invoke(Command(resume=text), thread_config)
         else:
-            asked = graph.invoke(Command(resume={"say": text}), place)
-            assert ["second?"] == [each.value for each in asked["__interrupt__"]]
+            state = graph.invoke(Command(resume={"say": text}), thread_config)
+            assert ["second?"] == [interrupt.value for interrupt in state["__interrupt__"]]
 
-    ended = graph.invoke(Command(resume={"say": "B"}), place)
-    assert "A, then B." == ended["messages"][-1].text
+    ended_state = graph.invoke(Command(resume={"say": "B"}), thread_config)
+    assert "A, then B." == ended_state["messages"][-1].text
 
 
 async def test_each_question_gets_its_own_decision_on_an_event_loop() -> None:
     """The same with `ainvoke`."""
-    place: Any = {"configurable": {"thread_id": "t"}}
+    thread_config: Any = {"configurable": {"thread_id": "t"}}
     options: Any = {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
     graph = build_graph(asking_agent(), settings={"judging": "off"}, **options)
-    await graph.ainvoke({"messages": [("user", "Send it.")]}, place)
-    await graph.ainvoke(Command(resume={"say": "A"}), place)
+    await graph.ainvoke({"messages": [("user", "Send it.")]}, thread_config)
+    await graph.ainvoke(Command(resume={"say": "A"}), thread_config)
 
     with pytest.raises(TypeError):
-        await graph.ainvoke(Command(resume="?"), place)
+        await graph.ainvoke(Command(resume="?"), thread_config)
 
-    ended = await graph.ainvoke(Command(resume={"say": "B"}), place)
-    assert "A, then B." == ended["messages"][-1].text
+    state = await graph.ainvoke(Command(resume={"say": "B"}), thread_config)
+    assert "A, then B." == state["messages"][-1].text

@@ -10,7 +10,7 @@ from unsay.settings.presets import PRESETS
 from unsay.testing import ScriptedDetector
 
 TURNS = 55  # more messages than the widest window of a preset
-ANSWER = " ".join(f"word{place}" for place in range(60))
+ANSWER = " ".join(f"word{position}" for position in range(60))
 LOW = {
     "window_messages": 10,
     "agent_budget_tokens": 2_000,
@@ -21,7 +21,7 @@ LOW = {
 }
 
 
-def seen(preset: str, **changed: int) -> tuple[list[list[str]], int]:
+def requests_and_size(preset: str, **changed: int) -> tuple[list[list[str]], int]:
     """What the model was sent in each turn, and how many messages the state has at the end."""
     requests: list[list[str]] = []
 
@@ -56,4 +56,4 @@ def seen(preset: str, **changed: int) -> tuple[list[list[str]], int]:
 )
 def test_each_number_of_a_preset_has_an_effect(preset: str, name: str) -> None:
     """With another number the same conversation has other requests, or another state."""
-    assert seen(preset) != seen(preset, **{name: LOW[name]})
+    assert requests_and_size(preset) != requests_and_size(preset, **{name: LOW[name]})

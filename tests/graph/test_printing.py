@@ -30,12 +30,14 @@ def conversation() -> Iterator[Conversation]:
     """A thread of three turns, with a checkpoint after the first."""
     database = open_database(":memory:")
     model = ScriptedChat(replies=REPLIES)
-    with Conversation.open(database, thread="trip", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("Capital of France?")
-        opened.checkpoint("start")
-        opened.say("Trains to Paris?")
-        opened.say("How long should I stay?")
-        yield opened
+    with Conversation.open(
+        database, thread="trip", model=model, judge=ScriptedJudge()
+    ) as conversation:
+        conversation.say("Capital of France?")
+        conversation.checkpoint("start")
+        conversation.say("Trains to Paris?")
+        conversation.say("How long should I stay?")
+        yield conversation
     database.close()
 
 
@@ -45,8 +47,8 @@ def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
     small = {"session_budget_tokens": 100}
     with Conversation.open(
         ":memory:", model=model, judge=ScriptedJudge(), settings=small
-    ) as opened:
-        reply = opened.say("How long in Kyoto?")
+    ) as conversation:
+        reply = conversation.say("How long in Kyoto?")
     assert ("decision", "") == (reply.kind, reply.text)
     assert str(reply).startswith("This call would exceed the budget. Raise the limit to ")
 
@@ -54,47 +56,48 @@ def test_a_decision_without_a_draft_prints_what_is_asked() -> None:
 def test_why_an_empty_draft_failed_is_in_the_language_of_the_question() -> None:
     """Lists of branches show the reason as it was stored."""
     model = ScriptedChat(replies={"京都": ["", "二日です。"]})
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("京都には何日いればいいですか?")
-        (rejected,) = [each for each in opened.branches() if each.kind == "draft"]
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("京都には何日いればいいですか?")
+        (rejected,) = [branch for branch in conversation.branches() if branch.kind == "draft"]
     assert "モデルが何も返しませんでした。" == rejected.reason
 
 
 def test_a_question_that_waits_is_in_the_tree() -> None:
     """Also while it is stored beside the transcript, as during its first model call or after a crash."""
-    begun, go = Event(), Event()
+    event = Event()
+    go = Event()
 
     def answer(messages: list[AnyMessage]) -> str:
         if "Nara" in messages[-1].text:
-            begun.set()
+            event.set()
             go.wait(30)
         return "Two days."
 
-    with Conversation.open(":memory:", model=answer, judge=lambda _: 0.9) as opened:
-        opened.say("How long in Kyoto?")
-        turn = Thread(target=opened.say, args=("And in Nara?",))
+    with Conversation.open(":memory:", model=answer, judge=lambda _: 0.9) as conversation:
+        conversation.say("How long in Kyoto?")
+        turn = Thread(target=conversation.say, args=("And in Nara?",))
         turn.start()
-        begun.wait(30)
-        seen = opened.timeline()
+        event.wait(30)
+        timeline = conversation.timeline()
         go.set()
         turn.join()
-        assert 1 == len(seen.turns)
-        assert str(seen).endswith("\n   And in Nara? [waits for an answer]")
-        assert "waits" not in str(opened.timeline())
+        assert 1 == len(timeline.turns)
+        assert str(timeline).endswith("\n   And in Nara? [waits for an answer]")
+        assert "waits" not in str(conversation.timeline())
 
 
 def test_a_first_question_that_waits_has_its_language() -> None:
     """The transcript is still empty while the first turn runs."""
-    with Conversation.open(":memory:", thread="t", model=lambda _: "二日です。") as opened:
-        with closing(opened.stream("京都は何日必要ですか?")) as events:
+    with Conversation.open(":memory:", thread="t", model=lambda _: "二日です。") as conversation:
+        with closing(conversation.stream("京都は何日必要ですか?")) as events:
             next(events)
-            shown = str(opened.timeline())
-        assert shown.splitlines()[0] == "スレッド t: 0ターン、0件のチェックポイント、0件のブランチ"
-        assert shown.endswith("京都は何日必要ですか? [回答待ち]")
+            text = str(conversation.timeline())
+        assert text.splitlines()[0] == "スレッド t: 0ターン、0件のチェックポイント、0件のブランチ"
+        assert text.endswith("京都は何日必要ですか? [回答待ち]")
 
 
 @pytest.mark.parametrize(
-    ("settings", "asked"),
+    ("settings", "language"),
     [
         pytest.param(
             {"confirm_rollback": True},
@@ -109,21 +112,21 @@ def test_a_first_question_that_waits_has_its_language() -> None:
     ],
 )
 def test_a_decision_about_drafts_names_each_reason_once(
-    settings: dict[str, Any], asked: str
+    settings: dict[str, Any], language: str
 ) -> None:
     """And no messages, where only the draft is removed."""
     judge = ScriptedJudge(default={"score": 0.1, "reason": "Wrong."})
     model = ScriptedChat(default="A car.")
-    with Conversation.open(":memory:", model=model, judge=judge, settings=settings) as opened:
-        request = opened.say("How long in Kyoto?").request
+    with Conversation.open(":memory:", model=model, judge=judge, settings=settings) as conversation:
+        request = conversation.say("How long in Kyoto?").request
     assert request is not None
-    assert asked == request["action_requests"][0]["description"]
+    assert language == request["action_requests"][0]["description"]
 
 
 def test_a_conversation_says_which_one_it_is() -> None:
     """In a log or a debugger, with its thread and its database."""
-    with Conversation.open(":memory:", thread="trip") as opened:
-        assert "Conversation(thread='trip', database=':memory:')" == repr(opened)
+    with Conversation.open(":memory:", thread="trip") as conversation:
+        assert "Conversation(thread='trip', database=':memory:')" == repr(conversation)
 
 
 def test_a_registry_says_which_database_it_is_of() -> None:
@@ -153,9 +156,11 @@ def test_a_preview_says_which_calls_cannot_be_undone() -> None:
     ]
     model = ScriptedChat(default=ToolCalls(calls=calls, then="Done."))
     tools = [send, book]
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(), tools=tools) as opened:
-        opened.say("Send a mail and book Monday.")
-        assert str(opened.preview(turns=1)).splitlines()[-2:] == [
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(), tools=tools
+    ) as conversation:
+        conversation.say("Send a mail and book Monday.")
+        assert str(conversation.preview(turns=1)).splitlines()[-2:] == [
             "calls to undo: book(day='Monday')",
             "effects that cannot be undone: send(to='Ann')",
         ]
@@ -189,13 +194,13 @@ def test_a_timeline_prints_as_a_tree_and_shows_as_a_picture(conversation: Conver
 def test_the_picture_of_a_thread_is_in_its_language() -> None:
     """A notebook shows a Japanese thread in Japanese, also when all its turns were removed."""
     model = ScriptedChat(default="京都は二日で十分です。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("京都には何日必要ですか?")
-        assert "ja" == opened.timeline().language
-        assert ": 1ターン、" in str(opened.timeline())
-        assert "各ターンのスコア" in opened._repr_mimebundle_()["image/svg+xml"]
-        opened.undo()
-        assert "メッセージはまだありません。" in opened._repr_mimebundle_()["image/svg+xml"]
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("京都には何日必要ですか?")
+        assert "ja" == conversation.timeline().language
+        assert ": 1ターン、" in str(conversation.timeline())
+        assert "各ターンのスコア" in conversation._repr_mimebundle_()["image/svg+xml"]
+        conversation.undo()
+        assert "メッセージはまだありません。" in conversation._repr_mimebundle_()["image/svg+xml"]
 
 
 def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation) -> None:
@@ -218,8 +223,8 @@ def test_branches_and_a_diff_print_and_show_as_tables(conversation: Conversation
 def test_a_status_and_a_summary_print(conversation: Conversation) -> None:
     """The status as the bottom line of the chat, and what was summarized with its summary."""
     assert str(conversation.tokens(spent=False)).splitlines()[-1].startswith("Context: ")
-    done = Omission(why="order", message_ids=("a", "b"), summary="They met.")
-    assert str(done) == "2 messages (order): They met."
+    omission = Omission(why="order", message_ids=("a", "b"), summary="They met.")
+    assert str(omission) == "2 messages (order): They met."
     assert str(Omission(why="topic", message_ids=("a",))) == "1 message (topic)"
 
 
@@ -229,9 +234,10 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
     model = ScriptedChat(default="二日あれば足ります。")
     with Conversation.open(
         ":memory:", model=model, judge=ScriptedJudge(), settings=settings
-    ) as opened:
-        opened.say("京都には何日いればいいですか。")
-        tokens, status = str(opened.tokens()), str(opened.tokens(spent=False))
+    ) as conversation:
+        conversation.say("京都には何日いればいいですか。")
+        tokens = str(conversation.tokens())
+        status = str(conversation.tokens(spent=False))
     assert status.startswith("話題: ")
     for text in (tokens, status):
         assert re.search(r"^コンテキスト", text, re.MULTILINE)
@@ -242,23 +248,25 @@ def test_tokens_and_status_of_a_japanese_thread_print_in_japanese() -> None:
 @pytest.mark.parametrize(
     "result",
     [
-        pytest.param(lambda opened: opened.tokens(), id="tokens"),
-        pytest.param(lambda opened: opened.tokens(spent=False), id="status"),
-        pytest.param(lambda opened: opened.preview("start"), id="preview"),
-        pytest.param(lambda opened: opened.rollback("start"), id="rollback"),
-        pytest.param(lambda opened: opened.branches(), id="branches"),
-        pytest.param(lambda opened: opened.checkpoints(), id="checkpoints"),
-        pytest.param(lambda opened: registry_of(opened).runs(), id="runs"),
-        pytest.param(lambda opened: opened.context(2), id="context"),
-        pytest.param(lambda opened: opened.replay(turn=2), id="replay"),
+        pytest.param(lambda conversation: conversation.tokens(), id="tokens"),
+        pytest.param(lambda conversation: conversation.tokens(spent=False), id="status"),
+        pytest.param(lambda conversation: conversation.preview("start"), id="preview"),
+        pytest.param(lambda conversation: conversation.rollback("start"), id="rollback"),
+        pytest.param(lambda conversation: conversation.branches(), id="branches"),
+        pytest.param(lambda conversation: conversation.checkpoints(), id="checkpoints"),
+        pytest.param(lambda conversation: registry_of(conversation).runs(), id="runs"),
+        pytest.param(lambda conversation: conversation.context(2), id="context"),
+        pytest.param(lambda conversation: conversation.replay(turn=2), id="replay"),
         pytest.param(evaluation.bisect, id="bisect"),
-        pytest.param(lambda opened: Registry(opened.graph.store).sessions(), id="sessions"),
+        pytest.param(
+            lambda conversation: Registry(conversation.graph.store).sessions(), id="sessions"
+        ),
     ],
 )
 def test_a_notebook_shows_the_text_of_a_result(conversation: Conversation, result: Any) -> None:
     """Without pictures a cell shows what `print` does, not classes with all their fields."""
-    shown = result(conversation)
-    assert {"text/plain": str(shown)} == DisplayFormatter().format(shown)[0]
+    shown_result = result(conversation)
+    assert {"text/plain": str(shown_result)} == DisplayFormatter().format(shown_result)[0]
 
 
 def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
@@ -281,7 +289,9 @@ def test_usage_runs_threads_and_calls_print(conversation: Conversation) -> None:
 
 def test_a_checkpoint_is_accepted_wherever_its_name_is(conversation: Conversation) -> None:
     """The object that `checkpoint()` returned can be given in place of its name, and prints as text."""
-    start = next(each for each in conversation.checkpoints() if each.name == "start")
+    start = next(
+        checkpoint for checkpoint in conversation.checkpoints() if checkpoint.name == "start"
+    )
     last = conversation.checkpoint("last")
 
     assert f"{start.id}  start  after turn 1, score 0.90, topic Capital" in str(start)
@@ -307,15 +317,15 @@ def test_lists_print_one_line_for_each_item(conversation: Conversation) -> None:
         conversation.pins.list(),
         conversation.recall("capital France"),
     )
-    for each in (*lists, conversation.undo() and conversation.forgotten()):
-        assert isinstance(each, tuple)
-        assert len(each) == len(str(each).splitlines())
-        assert not {"{", "Branch(", "Find("} & set(str(each).split("'"))
-        assert "content=" not in str(each)
+    for item in (*lists, conversation.undo() and conversation.forgotten()):
+        assert isinstance(item, tuple)
+        assert len(item) == len(str(item).splitlines())
+        assert not {"{", "Branch(", "Find("} & set(str(item).split("'"))
+        assert "content=" not in str(item)
     conversation.ratings.add(2, "bad", note="too short")
     assert "2.  0.90  bad  Trains to Paris?  too short" == str(conversation.ratings.list())
-    judged = str(evaluation.judge(conversation, turn=2))
-    assert "2. 0.90  passed  Trains to Paris?\n   scripted by default" == judged
+    text = str(evaluation.judge(conversation, turn=2))
+    assert "2. 0.90  passed  Trains to Paris?\n   scripted by default" == text
     assert "turn 1" in str(lists[0])
     assert "user: “Capital of France?”" in str(lists[3])
 
@@ -354,13 +364,13 @@ def test_a_command_that_the_chat_does_not_have(conversation: Conversation, verb:
 def test_the_language_is_that_of_words() -> None:
     """A message of signs or digits does not change the language of notices."""
     model = ScriptedChat(default="京都は二日で十分です。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("京都には何日必要ですか?")
-        opened.say("??? 123 :-)")
-        assert "取り除きました" in opened.say("/undo").text
-        assert "ターン" in opened.say("/rollback 1").text
-        assert [] == opened.messages()
-        assert "復元しました" in opened.say("/undo").text
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("京都には何日必要ですか?")
+        conversation.say("??? 123 :-)")
+        assert "取り除きました" in conversation.say("/undo").text
+        assert "ターン" in conversation.say("/rollback 1").text
+        assert [] == conversation.messages()
+        assert "復元しました" in conversation.say("/undo").text
 
 
 def test_a_branch_counts_what_a_rollback_counts(conversation: Conversation) -> None:
@@ -390,14 +400,14 @@ WRONG_USES = """
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
-    "typed", [each for line in WRONG_USES.split("\n") for each in line.split("|") if each]
+    "line", [field for line in WRONG_USES.split("\n") for field in line.split("|") if field]
 )
-def test_a_wrong_use_in_japanese(typed: str) -> None:
+def test_a_wrong_use_in_japanese(line: str) -> None:
     """No refusal is half English, and none names a Python call."""
     model = ScriptedChat(default="京都は二日で十分です。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("京都には何日必要ですか?")
-        text = opened.say(typed).text
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("京都には何日必要ですか?")
+        text = conversation.say(line).text
     assert re.search("[ぁ-ん]", text)
     assert not re.search(r"[A-Za-z]{3,} [a-z]{2,}|\w\(\)|\w=", text)
 
@@ -405,15 +415,15 @@ def test_a_wrong_use_in_japanese(typed: str) -> None:
 def test_matches_in_japanese() -> None:
     """Matches of a recall say in Japanese who wrote them, and why they match."""
     model = ScriptedChat(default="東山と嵐山を回れます。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
-        opened.say("京都には何日必要ですか?")
-        lines = opened.say("/recall 嵐山").text.splitlines()
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
+        conversation.say("京都には何日必要ですか?")
+        lines = conversation.say("/recall 嵐山").text.splitlines()
         assert "ターン1 あなた: 「京都には何日必要ですか?」(一致したメッセージの前後)" in lines
         assert "ターン1 回答: 「東山と嵐山を回れます。」(「嵐山」を含む)" in lines
 
 
 @pytest.mark.parametrize(
-    ("sent", "reason"),
+    ("message_text", "reason"),
     [
         ("", "メッセージが空です。文を入力してください"),
         (
@@ -432,7 +442,7 @@ def test_matches_in_japanese() -> None:
     ids=["empty", "too long", "too long an edit", "too long a lesson"],
 )
 def test_what_the_compiled_graph_refuses_in_japanese(
-    sent: str, reason: str, monkeypatch: pytest.MonkeyPatch
+    message_text: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole notice is in the language of the thread, not only its end."""
     monkeypatch.setattr("unsay.transcript.pending.MESSAGE_CHARS", 30)
@@ -442,17 +452,19 @@ def test_what_the_compiled_graph_refuses_in_japanese(
     config: RunnableConfig = {"configurable": {"thread_id": "t"}}
     graph.invoke({"messages": [("user", "京都には何日必要ですか?")]}, config)
 
-    state = graph.invoke({"messages": [("user", sent)]}, config)
+    state = graph.invoke({"messages": [("user", message_text)]}, config)
 
     assert f"{reason}。何も変更していません。" == state["messages"][-1].text
 
 
 def test_a_checkpoint_of_nothing_in_japanese() -> None:
     """Before the first answer there is no point to save."""
-    with Conversation.open(":memory:", model=ScriptedChat(), settings={"language": "ja"}) as opened:
+    with Conversation.open(
+        ":memory:", model=ScriptedChat(), settings={"language": "ja"}
+    ) as conversation:
         assert (
             "チェックポイントは回答のあとに作成できます。まだ回答がありません。何も変更していません。"
-            == opened.say("/checkpoint").text
+            == conversation.say("/checkpoint").text
         )
 
 
@@ -475,14 +487,16 @@ def test_a_checkpoint_of_nothing_in_japanese() -> None:
 def test_a_refusal_in_japanese(command: str, reason: str) -> None:
     """The reason is in the conversation's language, with the values of the English one."""
     model = ScriptedChat(default="京都は二日で十分です。")
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge(default=0.6)) as opened:
-        opened.say("京都には何日必要ですか?")
-        shown = opened.say(command).text
-        assert shown.startswith(reason)
-        assert shown.endswith("。何も変更していません。")
-        assert str(opened.preview(turns=1)).splitlines() == [
+    with Conversation.open(
+        ":memory:", model=model, judge=ScriptedJudge(default=0.6)
+    ) as conversation:
+        conversation.say("京都には何日必要ですか?")
+        text = conversation.say(command).text
+        assert text.startswith(reason)
+        assert text.endswith("。何も変更していません。")
+        assert str(conversation.preview(turns=1)).splitlines() == [
             "会話の先頭に戻ります。まだ何も変更していません。",
             "1ターン、2件のメッセージ、13トークン(入力7、出力6)を取り除きます。",
             "  「京都には何日必要ですか?」",
         ]
-        assert str(opened.rollback(turns=1)).startswith("現在地: 会話の先頭(0ターン)")
+        assert str(conversation.rollback(turns=1)).startswith("現在地: 会話の先頭(0ターン)")

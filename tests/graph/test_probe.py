@@ -35,8 +35,8 @@ class Jumbled(InMemorySaver):
 
     def get_delta_channel_history(self, **kwargs: Any) -> Any:
         """The writes, in the wrong order."""
-        found = super().get_delta_channel_history(**kwargs)
-        return {name: {**each, "writes": each["writes"][::-1]} for name, each in found.items()}
+        histories = super().get_delta_channel_history(**kwargs)
+        return {name: {**item, "writes": item["writes"][::-1]} for name, item in histories.items()}
 
 
 class Unforgiving(InMemorySaver):
@@ -89,16 +89,16 @@ def test_a_file_is_tried_and_left_clean(tmp_path: Path) -> None:
     database = open_database(tmp_path / "t.db")
     with sqlite3.connect(tmp_path / "plain.db", check_same_thread=False) as connection:
         plain = SqliteSaver(connection)
-        can = [can_replay_deltas(each) for each in (database.saver, plain)]
-    left = [
-        list(each.conn.execute("SELECT 1 FROM checkpoints UNION SELECT 1 FROM writes"))
-        for each in (database.saver, plain)
+        can = [can_replay_deltas(item) for item in (database.saver, plain)]
+    leftovers = [
+        list(item.conn.execute("SELECT 1 FROM checkpoints UNION SELECT 1 FROM writes"))
+        for item in (database.saver, plain)
     ]
     database.close()
     connection.close()
 
     assert [True, True] == can
-    assert [[], []] == left
+    assert [[], []] == leftovers
 
 
 def test_memory_is_left_clean() -> None:
@@ -107,7 +107,7 @@ def test_memory_is_left_clean() -> None:
     can_replay_deltas(saver)
 
     assert [] == list(saver.list(None))
-    assert [] == [each for each in saver.writes.values() if each]
+    assert [] == [write for write in saver.writes.values() if write]
 
 
 def test_a_broken_saver_says_so() -> None:

@@ -27,17 +27,17 @@ def answer(messages: Sequence[BaseMessage]) -> str:
     return " ".join(f"{asked}{number}" for number in range(150))
 
 
-def sent(model: ScriptedChat) -> list[list[str]]:
+def request_texts(model: ScriptedChat) -> list[list[str]]:
     """Each request's messages as the OpenAI protocol writes them."""
     return [
-        [json.dumps(each) for each in convert_to_openai_messages(list(call))]
+        [json.dumps(message) for message in convert_to_openai_messages(list(call))]
         for call in model.calls
     ]
 
 
 def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     """A conversation that recalls nothing, in a window of 8,000 tokens."""
-    chosen = {
+    options = {
         "context_window_tokens": 8_000,
         "recall_tokens": 0,
         "summaries": "local",
@@ -47,7 +47,7 @@ def open_at(path: Path, model: Any, **settings: Any) -> Conversation:
     }
     detector = ScriptedDetector(shifts={"Now": "new", "Back": "back"})
     return Conversation.open(
-        path / "t.db", model=model, judge=ScriptedJudge(), detector=detector, settings=chosen
+        path / "t.db", model=model, judge=ScriptedJudge(), detector=detector, settings=options
     )
 
 
@@ -60,7 +60,7 @@ def test_between_compactions_each_request_begins_with_the_one_before(tmp_path: P
         for number in range(60):
             conversation.say(f"What of number q{number}x?")
             folds.append(state_of(conversation).get("compaction"))
-    requests = sent(model)
+    requests = request_texts(model)
     breaks = [
         turn
         for turn in range(1, 60)
@@ -79,12 +79,12 @@ def test_recall_changes_nothing_before_the_question(tmp_path: Path) -> None:
             conversation.say(f"What of number q{number}x?")
         conversation.say("And what was the number q9x?")
         conversation.say("What of number q61x?")
-    *_, before, recalling, after = sent(model)
+    *_, before, recalling, after = request_texts(model)
     assert "<recalled" in recalling[-1]
     assert "q9x?149" in recalling[-1]
     assert before == recalling[: len(before)]
     assert recalling[:-1] == after[: len(recalling) - 1]
-    assert not any("<recalled" in each for each in after)
+    assert not any("<recalled" in item for item in after)
 
 
 def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None:
@@ -94,10 +94,10 @@ def test_a_return_begins_with_what_was_sent_of_its_topic(tmp_path: Path) -> None
     with open_at(tmp_path, model) as conversation:
         for question in questions:
             conversation.say(question)
-    requests = sent(model)
+    requests = request_texts(model)
     assert requests[4][: len(requests[1])] == requests[1]
     assert requests[5][: len(requests[4])] == requests[4]
-    assert any("Now b?" in each and "summary" in each for each in requests[4][len(requests[1]) :])
+    assert any("Now b?" in item and "summary" in item for item in requests[4][len(requests[1]) :])
 
 
 @pytest.mark.full
@@ -119,10 +119,10 @@ def test_the_benchmark_measures_what_is_sent(
         return list(results.values())[len(asked) - 1]
 
     # Without a provider's report both count alike; a report would correct the graph's estimate.
-    unreported = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
+    metadata = UsageMetadata(input_tokens=0, output_tokens=0, total_tokens=0)
 
     def reply(messages: Sequence[BaseMessage]) -> Any:
-        return replies[len(model.calls) - 1][0].model_copy(update={"usage_metadata": unreported})
+        return replies[len(model.calls) - 1][0].model_copy(update={"usage_metadata": metadata})
 
     model = ScriptedChat(script=reply)
     with Conversation.open(

@@ -17,7 +17,7 @@ GOOD = "A list comprehension builds a list in one expression."
 QUESTION = "What is a list comprehension?"
 
 
-def sent(model: Any) -> str:
+def request_text(model: Any) -> str:
     """Everything that a model was sent."""
     return "\n".join(str(m.content) for call in model.calls for m in call)
 
@@ -69,10 +69,10 @@ def test_models_receive_the_replaced_texts(
 
     assert {"JUDGE-1"} == {str(call[0].content) for call in judge.calls}
     assert all(str(call[1].content).endswith("JUDGE-2") for call in judge.calls)
-    assert "Attempt 2\nRETRY " in sent(model)
-    assert "SUMMARY-1" in sent(summarizer)
-    assert "SUMMARY-2" in sent(summarizer)
-    assert "TITLE-1" in sent(titler)
+    assert "Attempt 2\nRETRY " in request_text(model)
+    assert "SUMMARY-1" in request_text(summarizer)
+    assert "SUMMARY-2" in request_text(summarizer)
+    assert "TITLE-1" in request_text(titler)
 
 
 def test_notices_use_the_replaced_texts(tmp_path: Path) -> None:
@@ -129,9 +129,9 @@ def test_only_catalogues_are_prompts(tmp_path: Path, prompts: Any) -> None:
 
 def test_a_text_without_placeholders_may_show_json() -> None:
     """A system prompt is sent as it is, with its braces."""
-    words = 'Reply with {"score": 0.5, "reason": "…"} and {nothing} else.'
+    text = 'Reply with {"score": 0.5, "reason": "…"} and {nothing} else.'
 
-    assert words == ENGLISH.replace(judge_system=words).say("judge_system")
+    assert text == ENGLISH.replace(judge_system=text).say("judge_system")
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

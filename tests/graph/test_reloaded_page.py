@@ -32,8 +32,9 @@ class Played:
     """What the live page was shown, and what another process finds."""
 
     def __init__(self, events: list[tuple[str, Event]], page: dict[str, Any]) -> None:
-        self.events, self.page = events, page
-        self.messages = {each["data"]["id"]: each["data"] for each in page["messages"]}
+        self.events = events
+        self.page = page
+        self.messages = {message["data"]["id"]: message["data"] for message in page["messages"]}
         drafts = [draft for turn in page["turns"] for draft in turn["rejected"]]
         self.rejected = drafts + page["pending"]["rejected"]
 
@@ -48,7 +49,7 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def play(tmp_path_factory: pytest.TempPathFactory) -> Played:
     """A conversation with everything in it, which ends with a decision that waits."""
     path = tmp_path_factory.mktemp("page") / "t.db"
     kyoto, calendar, python, town, failing, car = QUESTIONS
@@ -63,72 +64,72 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
     ) as conversation:
         events = [(step, event) for step in steps for event in conversation.stream(step)]
     command = [sys.executable, "-c", RELOADED, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return Played(events, json.loads(done.stdout))
+    process = subprocess.run(command, capture_output=True, text=True, check=True)
+    return Played(events, json.loads(process.stdout))
 
 
-def test_drafts_and_verdicts_are_found_again(played: Played) -> None:
+def test_drafts_and_verdicts_are_found_again(play: Played) -> None:
     """Each rejected draft with its reason, and each score of an answer or of a document."""
     keys = ("message_id", "score", "reason")
-    rejected = [tuple(each[key] for key in keys) for each in played.rejected]
-    assert rejected == played.live("draft_rejected", *keys)
+    rejected = [tuple(draft[key] for key in keys) for draft in play.rejected]
+    assert rejected == play.live("draft_rejected", *keys)
     texts = ["Buy a car.", "Buy a car now.", "Buy a car now."]
-    assert texts == [each["text"] for each in played.rejected]
-    answered = [turn for turn in played.page["turns"] if turn["answer"]]
-    found = [(*(turn[key] for key in keys), turn["outcome"]) for turn in answered]
-    for name, message in played.messages.items():
-        noted = message["response_metadata"].get("unsay", {})
-        if message["type"] == "tool" and "outcome" in noted:
-            found.append((name, noted["score"], noted["reason"], noted["outcome"]))
-    found += [(*each, "failed") for each in rejected]
-    assert set(played.live("verdict", *keys, "outcome")) == set(found)
+    assert texts == [draft["text"] for draft in play.rejected]
+    turns = [turn for turn in play.page["turns"] if turn["answer"]]
+    drafts = [(*(turn[key] for key in keys), turn["outcome"]) for turn in turns]
+    for name, message in play.messages.items():
+        annotation = message["response_metadata"].get("unsay", {})
+        if message["type"] == "tool" and "outcome" in annotation:
+            drafts.append((name, annotation["score"], annotation["reason"], annotation["outcome"]))
+    drafts += [(*draft, "failed") for draft in rejected]
+    assert set(play.live("verdict", *keys, "outcome")) == set(drafts)
 
 
-def test_tool_calls_are_found_again(played: Played) -> None:
+def test_tool_calls_are_found_again(play: Played) -> None:
     """Calls and results in the messages, and what became of a call that was rolled back."""
-    messages = played.messages.values()
-    calls = {(each["id"], each["name"]) for m in messages for each in m.get("tool_calls", [])}
-    assert set(played.live("tool_call", "call_id", "name")) <= calls
+    messages = play.messages.values()
+    calls = {(call["id"], call["name"]) for m in messages for call in m.get("tool_calls", [])}
+    assert set(play.live("tool_call", "call_id", "name")) <= calls
     results = {
-        (each["tool_call_id"], each["status"], each["content"])
-        for each in messages
-        if each["type"] == "tool"
+        (message["tool_call_id"], message["status"], message["content"])
+        for message in messages
+        if message["type"] == "tool"
     }
-    assert results == set(played.live("tool_result", "call_id", "status", "text"))
-    (undone,) = played.page["undone_calls"]
+    assert results == set(play.live("tool_result", "call_id", "status", "text"))
+    (undone,) = play.page["undone_calls"]
     assert ("add_entry", "undone", "") == (undone["tool"], undone["result"], undone["reason"])
 
 
-def test_topics_checkpoints_and_branches_are_found_again(played: Played) -> None:
+def test_topics_checkpoints_and_branches_are_found_again(play: Played) -> None:
     """Each topic change at its turn, each checkpoint, and the turns that were rolled back."""
-    turns = played.page["turns"]
-    (first, *changes) = played.live("topic", "kind", "label", "similarity")
+    turns = play.page["turns"]
+    (first, *changes) = play.live("topic", "kind", "label", "similarity")
     assert first == ("new", turns[0]["topic"], None)
     assert changes == [
         (turn["topic_change"], turn["topic"], turn["similarity"])
         for turn in turns
         if turn["topic_change"]
     ]
-    saved = {name for (name,) in played.live("checkpoint", "id")}
-    assert saved == {each["id"] for each in played.page["checkpoints"]}
-    (removed,) = [each for each in played.page["branches"] if each["kind"] == "person"]
+    saved = {name for (name,) in play.live("checkpoint", "id")}
+    assert saved == {checkpoint["id"] for checkpoint in play.page["checkpoints"]}
+    (removed,) = [branch for branch in play.page["branches"] if branch["kind"] == "person"]
     assert 6 == removed["size"]
-    branches = {each["id"] for each in played.page["branches"]}
-    assert {"live", *branches} == set(played.page["listed"])
-    history = {each["event"] for each in played.page["history"]}
+    branches = {branch["id"] for branch in play.page["branches"]}
+    assert {"live", *branches} == set(play.page["listed"])
+    history = {state["event"] for state in play.page["history"]}
     assert {"draft_rejected", "person", "created"} <= history
 
 
-def test_failures_beside_the_answers_are_found_again(played: Played) -> None:
+def test_failures_beside_the_answers_are_found_again(play: Played) -> None:
     """That of the judge is a note of the event log, in the words of the live event."""
-    ((failure,),) = played.live("judge_failed", "error")
-    assert [f"judge_failed: {failure}"] == played.page["notes"]
+    ((failure,),) = play.live("judge_failed", "error")
+    assert [f"judge_failed: {failure}"] == play.page["notes"]
 
 
-def test_the_decision_that_waits_is_found_again(played: Played) -> None:
+def test_the_decision_that_waits_is_found_again(play: Played) -> None:
     """The question, and what can be decided."""
-    pending = played.page["pending"]
+    pending = play.page["pending"]
     assert list(QUESTIONS)[-1] == pending["question"]
-    reply = played.events[-1][1].reply
+    reply = play.events[-1][1].reply
     assert reply is not None
     assert reply.request == pending["request"]

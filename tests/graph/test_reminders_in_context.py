@@ -24,10 +24,10 @@ RARE = Reminder(reminder_id="rare", text="Offer help.", min_turns_between=3)
 ALL = [CITE, START, ONCE, RARE, SAFE]
 
 
-def shown(calls: Sequence[Sequence[BaseMessage]]) -> list[set[str]]:
+def reminder_ids(calls: Sequence[Sequence[BaseMessage]]) -> list[set[str]]:
     """Ids of the reminders in each view."""
     views = ["\n".join(message.text for message in call) for call in calls]
-    return [{each.reminder_id for each in ALL if each.text in view} for view in views]
+    return [{item.reminder_id for item in ALL if item.text in view} for view in views]
 
 
 def times(reminder: Reminder, calls: Sequence[Sequence[BaseMessage]]) -> list[int]:
@@ -35,7 +35,7 @@ def times(reminder: Reminder, calls: Sequence[Sequence[BaseMessage]]) -> list[in
     return ["\n".join(message.text for message in call).count(reminder.text) for call in calls]
 
 
-def words(count: int) -> list[str]:
+def questions_of(count: int) -> list[str]:
     """Questions."""
     return [f"question {number}" for number in range(1, count + 1)]
 
@@ -45,35 +45,36 @@ async def test_they_are_shown_and_never_kept(form: str) -> None:
     """Each view has them once, safety first; the transcript, a draft and the answer have none."""
     model = Numbered()
     graph = make(model, scores(0.9, 0.1, 0.9), reminders=[CITE, SAFE, START])
-    for text in words(2):
+    for text in questions_of(2):
         value = {"messages": [("user", text)]}
         graph.invoke(value, config()) if form == "invoke" else await graph.ainvoke(value, config())
 
     values = graph.get_state(config()).values
-    assert [{"cite", "safe", "start"}] * 3 == shown(model.inputs)
+    assert [{"cite", "safe", "start"}] * 3 == reminder_ids(model.inputs)
     assert [1, 1, 1] == times(CITE, model.inputs) == times(START, model.inputs)
-    newest = model.inputs[-1][-1].text
-    assert newest.startswith("question 2\n")
-    assert newest.index(SAFE.text) < newest.index(CITE.text)
+    newest_text = model.inputs[-1][-1].text
+    assert newest_text.startswith("question 2\n")
+    assert newest_text.index(SAFE.text) < newest_text.index(CITE.text)
     assert ("system", START.text in model.inputs[0][0].text) == (model.inputs[0][0].type, True)
-    assert words(2) == [message.text for message in values["messages"][::2]]
+    assert questions_of(2) == [message.text for message in values["messages"][::2]]
     assert {"cite", "safe", "start"} == set(values["reminders"])
-    assert not any(each.text in str(values) for each in ALL)
+    assert not any(item.text in str(values) for item in ALL)
 
 
 def test_the_event_log_and_the_file_do_not_hold_them(tmp_path: Path) -> None:
     """The replay gives the transcript; only a failed draft's request shows its input."""
-    path, model = tmp_path / "t.db", Numbered()
+    path = tmp_path / "t.db"
+    model = Numbered()
     with Conversation.open(
         path, model=model, judge=scores(0.1, 0.9), reminders=ALL
     ) as conversation:
         conversation.say("q")
-        again = replayed(conversation)
-        drafts = [message for branch in again.branches.values() for message in branch]
-        assert not any(each.text in str(registry_of(conversation).events()) for each in ALL)
-        assert said(conversation.messages()) == said(again.messages)
+        log = replayed(conversation)
+        drafts = [message for branch in log.branches.values() for message in branch]
+        assert not any(item.text in str(registry_of(conversation).events()) for item in ALL)
+        assert said(conversation.messages()) == said(log.messages)
         assert 1 == len(drafts)
-        assert [{"safe", "cite", "start", "once", "rare"}] == shown(
+        assert [{"safe", "cite", "start", "once", "rare"}] == reminder_ids(
             [conversation.replay().messages]
         )
 
@@ -83,7 +84,7 @@ def test_limits_hold_within_a_run() -> None:
     model = Numbered()
     graph = make(model, scores(0.1, 0.1, 0.9, 0.1, 0.9), reminders=[ONCE, SAFE])
 
-    say(graph, *words(2))
+    say(graph, *questions_of(2))
 
     assert [1, 0, 0, 1, 0] == times(ONCE, model.inputs)
     assert [1, 1, 1, 1, 1] == times(SAFE, model.inputs)
@@ -100,7 +101,7 @@ def test_one_at_the_start_stays_for_its_whole_turn() -> None:
 def test_spacing_holds_over_turns_and_restarts(tmp_path: Path) -> None:
     """The turns between two reminders are counted in the thread, across processes."""
     model = Numbered()
-    for text in words(8):
+    for text in questions_of(8):
         with Conversation.open(
             tmp_path / "t.db", thread="t", model=model, judge=scores(), reminders=[RARE]
         ) as conversation:
@@ -112,7 +113,7 @@ def test_a_retry_within_the_spacing() -> None:
     """A turn that shows a reminder shows it in each of its views, and counts as one turn."""
     model = Numbered()
     judge = scores(0.1, 0.1, 0.9)
-    say(make(model, judge, reminders=[RARE]), *words(4))
+    say(make(model, judge, reminders=[RARE]), *questions_of(4))
     assert [1, 1, 1, 0, 0, 1] == times(RARE, model.inputs)
 
 
@@ -126,8 +127,8 @@ def test_the_hints_of_a_retry_stand_beside_them() -> None:
     first, retry = model.inputs
     assert first[0].text.startswith("S.\n")
     assert first[0] == retry[0]
-    asked = retry[-1].text
-    assert ["q\n", True] == [asked[:2], asked.index("Attempt 2") < asked.index(CITE.text)]
+    text = retry[-1].text
+    assert ["q\n", True] == [text[:2], text.index("Attempt 2") < text.index(CITE.text)]
     assert START.text in retry[0].text
 
 
@@ -144,7 +145,7 @@ def test_going_back_restarts_the_spacing(tmp_path: Path, by: str) -> None:
             "undo": conversation.undo,
             "command": lambda: conversation.say("/undo"),
         }[by]()
-        for text in words(4):
+        for text in questions_of(4):
             conversation.say(text)
     assert [1, 1, 0, 0, 1] == times(RARE, model.inputs)
 
@@ -177,7 +178,7 @@ async def test_in_async_code_and_on_the_stream(tmp_path: Path) -> None:
         tmp_path / "t.db", model=chat, judge=ScriptedJudge(), reminders=ALL
     ) as conversation:
         events = [event async for event in conversation.stream("q")]
-    assert [{"safe", "cite", "start", "once", "rare"}] == shown(chat.calls)
+    assert [{"safe", "cite", "start", "once", "rare"}] == reminder_ids(chat.calls)
     assert GOOD == "".join(event.text for event in events if event.kind == "token")
 
 
@@ -220,7 +221,7 @@ def test_with_tools_they_never_stand_between_call_and_result() -> None:
 def test_the_next_turns_context_shows_earlier_questions_without_them() -> None:
     """A prefix that a provider has cached stays good: only the newest question has them."""
     model = Numbered()
-    say(make(model, reminders=[CITE]), *words(3))
+    say(make(model, reminders=[CITE]), *questions_of(3))
     last = model.inputs[-1]
     assert ["question 1", "question 2"] == [message.text for message in last[:-1:2]]
     assert CITE.text in last[-1].text
@@ -248,12 +249,12 @@ def test_threads_count_for_themselves_and_a_fork_from_where_it_began() -> None:
     """Counts are in the state: another thread begins at zero, time travel at the older count."""
     model = Numbered()
     graph = make(model, reminders=[RARE])
-    say(graph, *words(2))
+    say(graph, *questions_of(2))
     say(graph, "question 1", thread="other")
     first = next(
-        each
-        for each in graph.get_state_history(config())
-        if len(each.values.get("messages", [])) == 2 and not each.next
+        state
+        for state in graph.get_state_history(config())
+        if len(state.values.get("messages", [])) == 2 and not state.next
     )
     graph.invoke({"messages": [("user", "question 2b")]}, first.config)
     say(graph, "question 3", "question 4")
@@ -282,7 +283,7 @@ def test_a_question_of_parts_carries_them_as_a_part() -> None:
     content: Any = [{"type": "text", "text": "What is this?"}, picture]
     graph = make(model, reminders=[CITE])
     state = graph.invoke({"messages": [{"role": "user", "content": content}]}, config())
-    sent: Any = model.inputs[0][-1].content
-    assert (content, True) == (sent[:2], CITE.text in sent[2]["text"])
+    sent_content: Any = model.inputs[0][-1].content
+    assert (content, True) == (sent_content[:2], CITE.text in sent_content[2]["text"])
     assert content == state["messages"][0].content
     assert isinstance(state["messages"][1], AIMessage)

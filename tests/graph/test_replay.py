@@ -13,7 +13,7 @@ from tests.events.events_kit import as_stored
 from tests.graph.kit import GOOD, Numbered, config, make, scores
 from tests.graph.test_topics import ENGLISH
 from tests.reading import said
-from tests.threads import registry_of
+from tests.threads import open_conversation, registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.conversation.model_calls import Answered
 from unsay.errors import (
@@ -29,20 +29,19 @@ BETTER = "Another answer, with more in it."
 JUDGE = {"Fish": 0.1, "Another": 0.8}
 
 
-def opened(path: Path | str, model: Any, **options: Any) -> Conversation:
+def open_thread(path: Path | str, model: Any, **options: Any) -> Conversation:
     """A conversation whose judge dislikes fish."""
-    given = {"judge": ScriptedJudge(scores=JUDGE), "thread": "t", **options}
-    return Conversation.open(path, model=model, **given)
+    return open_conversation(path, model=model, **{"judge": ScriptedJudge(scores=JUDGE), **options})
 
 
 @pytest.fixture
 def conversation(tmp_path: Path) -> Iterator[Conversation]:
     """A talk whose first turn succeeded at once, and whose second and third in the next attempt."""
     replies = {"q1": GOOD, "q2": [FISH, "It is a loop, in one line."], "q3": [FISH, "Yes, always."]}
-    with opened(tmp_path / "t.db", ScriptedChat(replies=replies)) as made:
+    with open_thread(tmp_path / "t.db", ScriptedChat(replies=replies)) as conversation:
         for text in ("q1", "q2", "q3"):
-            made.say(text)
-        yield made
+            conversation.say(text)
+        yield conversation
 
 
 def everything(conversation: Conversation) -> tuple[Any, ...]:
@@ -50,7 +49,8 @@ def everything(conversation: Conversation) -> tuple[Any, ...]:
     store: Any = conversation.graph.store
     items = store.search(("unsay",), limit=1_000)
     history = [
-        each.config for each in conversation.graph.get_state_history(config(conversation.thread_id))
+        state.config
+        for state in conversation.graph.get_state_history(config(conversation.thread_id))
     ]
     return (
         as_stored(conversation.messages()),
@@ -65,47 +65,49 @@ def test_the_newest_failed_attempt_is_shown(conversation: Conversation) -> None:
     """Its request, its draft, its score and its reason; no model is asked."""
     before = everything(conversation)
 
-    found = conversation.replay()
+    replay = conversation.replay()
 
     (_, run) = registry_of(conversation).runs().runs[-2:]
     assert (3, 1, run.run_id, True, "q3") == (
-        found.turn,
-        found.attempt,
-        found.run_id,
-        found.exact,
-        found.question,
+        replay.turn,
+        replay.attempt,
+        replay.run_id,
+        replay.exact,
+        replay.question,
     )
-    assert ["human", "ai", "human", "ai", "human"] == [m.type for m in found.messages]
-    assert Answered(answer=FISH, score=0.1, reason="scripted for 'Fish'") == found.recorded
-    assert (None, before) == (found.again, everything(conversation))
+    assert ["human", "ai", "human", "ai", "human"] == [m.type for m in replay.messages]
+    assert Answered(answer=FISH, score=0.1, reason="scripted for 'Fish'") == replay.recorded
+    assert (None, before) == (replay.again, everything(conversation))
 
 
-@pytest.mark.parametrize("by", ["turn", "run", "attempt"])
-def test_a_failed_attempt_is_found(conversation: Conversation, by: str) -> None:
+@pytest.mark.parametrize("key", ["turn", "run", "attempt"])
+def test_a_failed_attempt_is_found(conversation: Conversation, key: str) -> None:
     """By its turn's number, by its run, by its number in the turn, and by all of them."""
     run = registry_of(conversation).runs().runs[1].run_id
-    asked: dict[str, Any] = {"turn": {"turn": 2}, "run": {"run_id": run}}.get(
-        by, {"turn": 2, "run_id": run, "attempt": 1}
+    arguments: dict[str, Any] = {"turn": {"turn": 2}, "run": {"run_id": run}}.get(
+        key, {"turn": 2, "run_id": run, "attempt": 1}
     )
     assert ("q2", run) == (
-        conversation.replay(**asked).question,
-        conversation.replay(**asked).run_id,
+        conversation.replay(**arguments).question,
+        conversation.replay(**arguments).run_id,
     )
 
 
 def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
     """Its hints tell the attempts apart, and the newest one comes without a number."""
     model = Numbered()
-    with opened(tmp_path / "t.db", model, judge=scores(0.3, 0.2, 0.1)) as conversation:
+    with open_thread(tmp_path / "t.db", model, judge=scores(0.3, 0.2, 0.1)) as conversation:
         conversation.say("q")
-        found = [conversation.replay(attempt=number) for number in (1, 2, 3)]
-        assert conversation.replay() == found[-1]
-    assert [as_stored(each) for each in model.inputs] == [as_stored(e.messages) for e in found]
-    assert [0.3, 0.2, 0.1] == [each.recorded.score for each in found]
+        replays = [conversation.replay(attempt=number) for number in (1, 2, 3)]
+        assert conversation.replay() == replays[-1]
+    assert [as_stored(messages) for messages in model.inputs] == [
+        as_stored(e.messages) for e in replays
+    ]
+    assert [0.3, 0.2, 0.1] == [replay.recorded.score for replay in replays]
 
 
 @pytest.mark.parametrize(
-    ("asked", "error", "named"),
+    ("arguments", "error", "message"),
     [
         pytest.param({"turn": 9}, UnknownTurnError, "no turn 9", id="turn"),
         pytest.param({"turn": 0}, UnknownTurnError, "no turn 0", id="zero"),
@@ -115,16 +117,19 @@ def test_each_attempt_of_a_turn_can_be_shown(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_there_is_refused(
-    conversation: Conversation, asked: Any, error: type[Exception], named: str
+    conversation: Conversation, arguments: Any, error: type[Exception], message: str
 ) -> None:
     """The error names what was asked for and how to list the choices."""
-    with pytest.raises(error, match=named):
-        conversation.replay(**asked)
+    with pytest.raises(error, match=message):
+        conversation.replay(**arguments)
 
 
 def test_a_thread_in_which_nothing_was_said(tmp_path: Path) -> None:
     """There is nothing to replay, and the thread is named."""
-    with opened(tmp_path / "t.db", Numbered()) as conversation, pytest.raises(UnknownThreadError):
+    with (
+        open_thread(tmp_path / "t.db", Numbered()) as conversation,
+        pytest.raises(UnknownThreadError),
+    ):
         conversation.replay()
 
 
@@ -154,17 +159,17 @@ def test_another_model_is_asked_the_same(conversation: Conversation, model: Any,
     """Its answer is judged and shown; nothing else changes anywhere."""
     before = everything(conversation)
 
-    found = conversation.replay(turn=turn, model=model)
+    replay = conversation.replay(turn=turn, model=model)
 
-    assert Answered(answer=BETTER, score=0.8, reason="scripted for 'Another'") == found.again
-    assert (turn == 2, before) == (found.exact, everything(conversation))
+    assert Answered(answer=BETTER, score=0.8, reason="scripted for 'Another'") == replay.again
+    assert (turn == 2, before) == (replay.exact, everything(conversation))
 
 
 def test_the_other_model_gets_the_same_messages(conversation: Conversation) -> None:
     """To the letter, ids and all."""
-    other = Numbered()
-    found = conversation.replay(turn=2, model=other)
-    assert as_stored(found.messages) == as_stored(other.inputs[0])
+    other_model = Numbered()
+    replay = conversation.replay(turn=2, model=other_model)
+    assert as_stored(replay.messages) == as_stored(other_model.inputs[0])
 
 
 FAILING: list[Any] = [
@@ -189,10 +194,10 @@ def test_the_other_models_error_is_shown(
     """It is part of the comparison and raises nothing; nothing changes."""
     before = everything(conversation)
 
-    again = conversation.replay(model=model).again
+    second_draft = conversation.replay(model=model).again
 
-    assert again is not None
-    assert ("", error, None) == (again.answer, again.error, again.score)
+    assert second_draft is not None
+    assert ("", error, None) == (second_draft.answer, second_draft.error, second_draft.score)
     assert before == everything(conversation)
 
 
@@ -210,7 +215,7 @@ async def test_it_is_the_same_in_async_code(tmp_path: Path, model: Any) -> None:
         mine = [await conversation.replay(turn=turn, model=model) for turn in (1, 2)]
         with pytest.raises(UnknownRunError):
             await conversation.replay(run_id="r")
-    with opened(tmp_path / "t.db", chat) as same:
+    with open_thread(tmp_path / "t.db", chat) as same:
         assert [same.replay(turn=turn, model=model) for turn in (1, 2)] == mine
 
 
@@ -218,30 +223,34 @@ def test_a_succeeded_turn_is_planned_again(tmp_path: Path) -> None:
     """It is the view that its model was sent, with the folds of then; the last turn by default."""
     chat = ScriptedChat(replies=ENGLISH)
     alone = {"summaries": "local"}
-    with opened(tmp_path / "t.db", chat, judge=ScriptedJudge(), settings=alone) as conversation:
+    with open_thread(
+        tmp_path / "t.db", chat, judge=ScriptedJudge(), settings=alone
+    ) as conversation:
         first, second, _ = ENGLISH
         conversation.say(first)
         conversation.say("/timeline")
         conversation.say(second)
-        found = [conversation.replay(turn=1), conversation.replay(turn=2), conversation.replay()]
-        assert conversation.replay(turn=2) == found[2]
+        replays = [conversation.replay(turn=1), conversation.replay(turn=2), conversation.replay()]
+        assert conversation.replay(turn=2) == replays[2]
         assert ["ai: " + ENGLISH[first]] == said(conversation.messages())[1:2]
-    assert [False, False, False] == [each.exact for each in found]
-    assert [as_stored(call) for call in chat.calls] == [as_stored(e.messages) for e in found[:2]]
-    assert [(None, first), (None, second)] == [(e.run_id, e.question) for e in found[:2]]
-    assert (ENGLISH[second], 0.9) == (found[1].recorded.answer, found[1].recorded.score)
+    assert [False, False, False] == [item.exact for item in replays]
+    assert [as_stored(call) for call in chat.calls] == [as_stored(e.messages) for e in replays[:2]]
+    assert [(None, first), (None, second)] == [(e.run_id, e.question) for e in replays[:2]]
+    assert (ENGLISH[second], 0.9) == (replays[1].recorded.answer, replays[1].recorded.score)
 
 
 def test_a_waiting_question_can_be_replayed(tmp_path: Path) -> None:
     """After a failed call its exact request is there, with the error's class and words."""
     down = ScriptedChat(default=Fault(error=ConnectionError("the line is down")))
-    with opened(tmp_path / "t.db", down) as conversation:
+    with open_thread(tmp_path / "t.db", down) as conversation:
         with pytest.raises(Exception, match="could not be reached"):
             conversation.say("q")
-        found = conversation.replay(model=lambda _: BETTER)
+        replay = conversation.replay(model=lambda _: BETTER)
         assert ["human: q"] == said(conversation.messages())
-    assert Answered(answer="", reason="the line is down", error="ConnectionError") == found.recorded
-    assert (True, BETTER) == (found.exact, found.again.answer if found.again else "")
+    assert (
+        Answered(answer="", reason="the line is down", error="ConnectionError") == replay.recorded
+    )
+    assert (True, BETTER) == (replay.exact, replay.again.answer if replay.again else "")
 
 
 def trains(to: str) -> str:
@@ -256,50 +265,50 @@ def test_a_draft_with_tools(tmp_path: Path) -> None:
     """The request holds the calls and results; another model answers them, or calls again."""
     fish = ToolCalls(calls=CALLS, then=FISH)
     chat = ScriptedChat(replies={"train": [fish, ToolCalls(calls=CALLS, then="At {result}.")]})
-    with opened(tmp_path / "t.db", chat, tools=[trains]) as conversation:
+    with open_thread(tmp_path / "t.db", chat, tools=[trains]) as conversation:
         conversation.say("When is the train?")
-        shown = conversation.replay(model=ScriptedChat(default=BETTER))
-        again = conversation.replay(model=ScriptedChat(default=ToolCalls(calls=CALLS))).again
+        replay = conversation.replay(model=ScriptedChat(default=BETTER))
+        second_draft = conversation.replay(model=ScriptedChat(default=ToolCalls(calls=CALLS))).again
         assert 1 == len([m for m in conversation.messages() if m.type == "tool"])
-    assert ["human", "ai", "tool"] == [message.type for message in shown.messages]
-    assert shown.again is not None
-    assert again is not None
-    assert (BETTER, 0.8) == (shown.again.answer, shown.again.score)
-    assert (('trains({"to": "Kyoto"})',), None) == (again.calls, again.score)
+    assert ["human", "ai", "tool"] == [message.type for message in replay.messages]
+    assert replay.again is not None
+    assert second_draft is not None
+    assert (BETTER, 0.8) == (replay.again.answer, replay.again.score)
+    assert (('trains({"to": "Kyoto"})',), None) == (second_draft.calls, second_draft.score)
 
 
 def test_an_agent_of_ours_as_the_model(tmp_path: Path) -> None:
     """The kept request is what its model was sent, and not what its judge was."""
     chat = ScriptedChat(default=[FISH, "Fishes, again."])
     inner = make(chat, ScriptedJudge(), store=None, checkpointer=None)
-    with opened(tmp_path / "t.db", inner, settings={"max_rollbacks": 0}) as conversation:
+    with open_thread(tmp_path / "t.db", inner, settings={"max_rollbacks": 0}) as conversation:
         conversation.say("q")
-        found = conversation.replay()
-    assert as_stored(chat.calls[-1]) == as_stored(found.messages)
-    assert FISH == found.recorded.answer
+        replay = conversation.replay()
+    assert as_stored(chat.calls[-1]) == as_stored(replay.messages)
+    assert FISH == replay.recorded.answer
 
 
 def test_a_plain_graph_as_the_model(tmp_path: Path) -> None:
     """Of an agent that calls no chat model the kept request is the view."""
-    with opened(
+    with open_thread(
         tmp_path / "t.db", agent_graph(FISH), settings={"max_rollbacks": 0}
     ) as conversation:
         conversation.say("q")
-        found = conversation.replay(model=agent_graph(BETTER))
-    assert ["human: q"] == said(list(found.messages))  # type: ignore[arg-type]
-    assert {"messages": [{"role": "user", "content": "q"}]} == found.payload
-    assert found.again is not None
-    assert BETTER == found.again.answer
+        replay = conversation.replay(model=agent_graph(BETTER))
+    assert ["human: q"] == said(list(replay.messages))  # type: ignore[arg-type]
+    assert {"messages": [{"role": "user", "content": "q"}]} == replay.payload
+    assert replay.again is not None
+    assert BETTER == replay.again.answer
 
 
 def test_a_request_survives_a_restart_an_undo_and_a_rollback(tmp_path: Path) -> None:
     """What was sent stays to be seen when its turn is no longer in the transcript."""
     chat = ScriptedChat(replies={"q1": [FISH, GOOD], "q2": "Well, yes, in a way."})
-    with opened(tmp_path / "t.db", chat) as conversation:
+    with open_thread(tmp_path / "t.db", chat) as conversation:
         conversation.say("q1")
         before = conversation.replay()
         conversation.undo()
-    with opened(tmp_path / "t.db", chat) as conversation:
+    with open_thread(tmp_path / "t.db", chat) as conversation:
         assert before == conversation.replay()
         conversation.say("q2")
         assert before == conversation.replay(run_id=before.run_id)
@@ -308,7 +317,7 @@ def test_a_request_survives_a_restart_an_undo_and_a_rollback(tmp_path: Path) -> 
 def test_a_turns_number_means_the_turn_on_the_record(tmp_path: Path) -> None:
     """A failed attempt of a turn that was undone does not pass for the one in its place."""
     chat = ScriptedChat(replies={"q1": [FISH, GOOD], "q2": "Well, yes, in a way."})
-    with opened(tmp_path / "t.db", chat) as conversation:
+    with open_thread(tmp_path / "t.db", chat) as conversation:
         conversation.say("q1")
         conversation.undo()
         conversation.say("q2")
@@ -327,17 +336,17 @@ VIDEO: list[Any] = [
 
 def test_a_request_that_has_no_openai_form_is_kept_all_the_same(tmp_path: Path) -> None:
     """A failure of optional storage does not end the turn: the messages are stored."""
-    with opened(tmp_path / "t.db", Numbered(), judge=scores(0.1, 0.9)) as conversation:
+    with open_thread(tmp_path / "t.db", Numbered(), judge=scores(0.1, 0.9)) as conversation:
         conversation.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
-        found = conversation.replay()
+        replay = conversation.replay()
         assert "ai: This is draft 2, about what was asked." == said(conversation.messages())[-1]
-        assert VIDEO == found.messages[-1].content
+        assert VIDEO == replay.messages[-1].content
 
 
 def test_the_models_error_is_not_hidden_by_what_is_kept(tmp_path: Path) -> None:
     """A failed call over such a question raises what the model's failure means."""
     down = ScriptedChat(default=Fault(error=ConnectionError("the line is down")))
-    with opened(tmp_path / "t.db", down) as conversation:
+    with open_thread(tmp_path / "t.db", down) as conversation:
         with pytest.raises(ModelUnavailableError, match="the line is down"):
             conversation.graph.invoke({"messages": [{"role": "user", "content": VIDEO}]}, config())
         assert "ConnectionError" == conversation.replay().recorded.error
@@ -345,11 +354,13 @@ def test_the_models_error_is_not_hidden_by_what_is_kept(tmp_path: Path) -> None:
 
 def test_another_threads_requests_are_not_shown(conversation: Conversation, tmp_path: Path) -> None:
     """One user's words never reach another's replay; a purge leaves none."""
-    with opened(tmp_path / "t.db", ScriptedChat(default=GOOD), thread="t2") as other:
-        other.say("hello")
-        assert "hello" == other.replay().question
+    with open_thread(
+        tmp_path / "t.db", ScriptedChat(default=GOOD), thread="t2"
+    ) as other_conversation:
+        other_conversation.say("hello")
+        assert "hello" == other_conversation.replay().question
         with pytest.raises(UnknownRunError):
-            other.replay(run_id=conversation.replay().run_id)
+            other_conversation.replay(run_id=conversation.replay().run_id)
     registry_of(conversation).purge()
     store: Any = conversation.graph.store
     assert [] == store.search(("unsay", "requests"))
@@ -357,6 +368,6 @@ def test_another_threads_requests_are_not_shown(conversation: Conversation, tmp_
 
 def test_messages_are_what_langchain_reads(conversation: Conversation) -> None:
     """They can be handed to any model as they are."""
-    found = conversation.replay()
-    assert all(isinstance(each, BaseMessage) for each in found.messages)
-    assert BETTER == ScriptedChat(default=BETTER).invoke(list(found.messages)).content
+    replay = conversation.replay()
+    assert all(isinstance(message, BaseMessage) for message in replay.messages)
+    assert BETTER == ScriptedChat(default=BETTER).invoke(list(replay.messages)).content

@@ -23,10 +23,10 @@ def conversation(request: pytest.FixtureRequest) -> Any:
     model = ScriptedChat(
         default="京都では二日で足ります。" if request.param == "ja" else "Two days."
     )
-    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as opened:
+    with Conversation.open(":memory:", model=model, judge=ScriptedJudge()) as conversation:
         for question in questions:
-            opened.say(question)
-        yield opened
+            conversation.say(question)
+        yield conversation
 
 
 @pytest.mark.parametrize("names", [True, False], ids=["by-id", "newest"])
@@ -70,10 +70,10 @@ def test_what_came_back_is_no_longer_listed(conversation: Conversation) -> None:
     """The timeline in every form lacks a branch that was restored, until an undo removes it again."""
     conversation.rollback(turns=1)
     conversation.say("/restore")
-    seen = conversation.timeline()
-    assert "×" not in str(seen)
-    assert "×" not in mimebundle(seen)["image/svg+xml"]
-    assert () == seen.to_dict()["branches"]
+    timeline = conversation.timeline()
+    assert "×" not in str(timeline)
+    assert "×" not in mimebundle(timeline)["image/svg+xml"]
+    assert () == timeline.to_dict()["branches"]
     conversation.undo()
     assert "×" in str(conversation.timeline())
 
@@ -96,26 +96,26 @@ def test_an_automatic_rollback_is_restored_before_what_follows(*, store: bool, n
     graph = make(Numbered(), judge, settings={"rollback_to": "checkpoint"}, **options)
     state = say(graph, "q1", "q2", "q3")
     branch = next(branch.id for branch in listed_branches(graph) if branch.size == 2)
-    assert any(f"/restore {branch} " in str(each.content) for each in state["messages"])
+    assert any(f"/restore {branch} " in str(message.content) for message in state["messages"])
     say(graph, f"/restore {branch}" if names else "/restore")
-    asked = ["human: q1", "human: q2", "human: q3"]
-    assert asked == [each for each in transcript(graph) if each.startswith("human: q")]
+    questions = ["human: q1", "human: q2", "human: q3"]
+    assert questions == [line for line in transcript(graph) if line.startswith("human: q")]
     say(graph, "/undo")
     assert ["human: q1", "human: q3"] == [e for e in transcript(graph) if e.startswith("human: q")]
 
 
 @pytest.mark.parametrize(
-    ("typed", "expected"),
+    ("line", "expected"),
     [
         ("/restore", "There is no removed branch to restore"),
         ("/restore branch-zzz", "/branches lists its 0 branches"),
         ("/restore nope", "/branches, /timeline and /forgotten list the branches"),
     ],
 )
-def test_a_refused_restore_changes_nothing(typed: str, expected: str) -> None:
+def test_a_refused_restore_changes_nothing(line: str, expected: str) -> None:
     """In a graph too it is a notice that names the next step."""
     graph = make(Numbered())
-    state = say(graph, "q1", typed)
+    state = say(graph, "q1", line)
     assert expected in str(state["messages"][-1].content)
     assert "human: q1" in transcript(graph)
 
@@ -155,7 +155,7 @@ def test_a_graph_restores_what_was_forgotten_and_rolled_back() -> None:
     say(graph, "/forget 2", "/rollback 1")
     state = say(graph, f"/restore {name}")
     assert "human: q2" in transcript(graph)
-    assert [name] == [each for e in state["forgotten"] for each in e["message_ids"]][:1]
+    assert [name] == [message_id for e in state["forgotten"] for message_id in e["message_ids"]][:1]
 
 
 def test_a_graph_restores_an_offloaded_message_with_the_result_of_its_call() -> None:
@@ -176,8 +176,8 @@ def test_a_graph_restores_an_offloaded_message_with_the_result_of_its_call() -> 
     state = say(graph, *(f"NEW q{number}" for number in range(3, 8)))
     assert result not in {m.id for m in state["messages"]}
     state = say(graph, f"/restore {result}")
-    (left,) = state["forgotten"]
-    assert 2 == len(entry["message_ids"]) - len(left["message_ids"])
+    (shorter_entry,) = state["forgotten"]
+    assert 2 == len(entry["message_ids"]) - len(shorter_entry["message_ids"])
 
 
 def test_a_graph_restores_a_message_whose_place_was_offloaded() -> None:
@@ -189,31 +189,37 @@ def test_a_graph_restores_a_message_whose_place_was_offloaded() -> None:
     state = say(graph, "/rollback 1", *(f"NEW q{number}" for number in range(3, 9)))
     assert "q1" not in [m.content for m in state["messages"]]
     say(graph, f"/restore {name}")
-    asked = [each for each in transcript(graph) if each.startswith("human: ")]
-    assert ["human: q1", "human: NEW q2"] == asked[:2]
+    asked_transcript = [line for line in transcript(graph) if line.startswith("human: ")]
+    assert ["human: q1", "human: NEW q2"] == asked_transcript[:2]
 
 
 def test_a_delivered_draft_is_no_branch_of_its_own() -> None:
     """The chat, `branches()` and the timeline list a rejected draft unless it is delivered as the best."""
-    judge, settings = scores(0.3, 0.2), {"max_rollbacks": 1}
-    with Conversation.open(":memory:", model=Numbered(), judge=judge, settings=settings) as opened:
-        opened.say("q1")
-        (rejected,) = opened.branches()[1:]
-        *rows, _hint = opened.say("/branches").text.splitlines()
+    judge = scores(0.3, 0.2)
+    settings = {"max_rollbacks": 1}
+    with Conversation.open(
+        ":memory:", model=Numbered(), judge=judge, settings=settings
+    ) as conversation:
+        conversation.say("q1")
+        (rejected,) = conversation.branches()[1:]
+        *rows, _hint = conversation.say("/branches").text.splitlines()
         assert [rejected.id] == [row.split()[0] for row in rows]
-        assert [rejected.id] == [each["id"] for each in opened.timeline().branches]
-        opened.rollback(turns=1)
-        assert {each.id for each in opened.branches()[1:]} == {
-            each["id"] for each in opened.timeline().branches
+        assert [rejected.id] == [branch["id"] for branch in conversation.timeline().branches]
+        conversation.rollback(turns=1)
+        assert {branch.id for branch in conversation.branches()[1:]} == {
+            branch["id"] for branch in conversation.timeline().branches
         }
 
 
 def test_a_delivered_draft_that_was_offloaded_is_no_branch() -> None:
     """Also when its turn has left the state, the chat lists the branches that `branches()` lists."""
-    judge, settings = scores(0.3, 0.2, *[0.9] * 12), {"max_rollbacks": 1, "live_messages": 4}
-    with Conversation.open(":memory:", model=Numbered(), judge=judge, settings=settings) as opened:
+    judge = scores(0.3, 0.2, *[0.9] * 12)
+    settings = {"max_rollbacks": 1, "live_messages": 4}
+    with Conversation.open(
+        ":memory:", model=Numbered(), judge=judge, settings=settings
+    ) as conversation:
         for number in range(12):
-            opened.say(f"q{number}")
-        (rejected,) = opened.branches()[1:]
-        *rows, _hint = opened.say("/branches").text.splitlines()
+            conversation.say(f"q{number}")
+        (rejected,) = conversation.branches()[1:]
+        *rows, _hint = conversation.say("/branches").text.splitlines()
         assert [rejected.id] == [row.split()[0] for row in rows]

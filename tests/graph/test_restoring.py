@@ -7,7 +7,7 @@ from langchain_core.messages import ToolMessage
 
 from tests.graph.back_kit import SHIFTS, Opening, three
 from tests.graph.kit import Numbered, scores
-from tests.graph.test_event_log_of_the_graph import ASK, broken, checked, trains
+from tests.graph.test_event_log_of_the_graph import ASK, broken, check_events, trains
 from tests.reading import branch_of, branches, questions, said, state_of
 from tests.threads import registry_of
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
@@ -17,30 +17,32 @@ from unsay.testing import ScriptedChat, ScriptedJudge
 from unsay.transcript.live import EXPANDED
 
 
-def test_a_branch_returns_and_what_was_there_goes(opened: Opening) -> None:
+def test_a_branch_returns_and_what_was_there_goes(open_thread: Opening) -> None:
     """Restoring a branch swaps two lines; undo and redo swap them again."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     first = conversation.messages()
     conversation.rollback(turns=2)
     conversation.say("other")
     second = conversation.messages()
 
-    moved = conversation.restore(branch_of(conversation, "person"))
-    checked(conversation)
-    back = conversation.messages()
+    result = conversation.restore(branch_of(conversation, "person"))
+    check_events(conversation)
+    messages = conversation.messages()
     conversation.undo()
     undone = conversation.messages()
     conversation.redo()
 
-    assert (2, 4) == (moved.removed, moved.restored)
-    assert (first, second, first) == (back, undone, conversation.messages())
-    assert ["other"] == [each.words for each in conversation.branches() if each.kind == "redo"]
-    checked(conversation)
+    assert (2, 4) == (result.removed, result.restored)
+    assert (first, second, first) == (messages, undone, conversation.messages())
+    assert ["other"] == [
+        branch.words for branch in conversation.branches() if branch.kind == "redo"
+    ]
+    check_events(conversation)
 
 
-def test_a_rollback_names_its_branch(opened: Opening) -> None:
+def test_a_rollback_names_its_branch(open_thread: Opening) -> None:
     """The result has the id that `restore` takes; a step that removes nothing has none."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     before = conversation.messages()
     rolled_back = conversation.rollback(turns=2)
     branch = branch_of(conversation, "person")
@@ -52,29 +54,29 @@ def test_a_rollback_names_its_branch(opened: Opening) -> None:
 
 
 @pytest.mark.full
-def test_a_branch_far_back_still_returns(opened: Opening) -> None:
+def test_a_branch_far_back_still_returns(open_thread: Opening) -> None:
     """All branches are kept, not only those that the state names."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.say("q0")
     conversation.say("the first one")
     for number in range(25):
         conversation.rollback(turns=1)
         conversation.say(f"other {number}")
 
-    oldest = [each for each in conversation.branches() if each.words == "the first one"]
-    conversation.restore(oldest[0].id)
+    branches = [branch for branch in conversation.branches() if branch.words == "the first one"]
+    conversation.restore(branches[0].id)
 
-    assert 24 == len([each for each in conversation.branches() if each.kind == "person"])
+    assert 24 == len([branch for branch in conversation.branches() if branch.kind == "person"])
     assert ["other 24"] == [
-        each.words for each in conversation.branches() if each.kind == "restore"
+        branch.words for branch in conversation.branches() if branch.kind == "restore"
     ]
     assert ["q0", "the first one"] == questions(conversation)
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_one_message_returns_to_its_place(opened: Opening) -> None:
+def test_one_message_returns_to_its_place(open_thread: Opening) -> None:
     """A message found in a branch returns to its place, and everything later stays."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     names = [m.id or "" for m in conversation.messages()]
     conversation.rollback(turns=2)
     conversation.say("q4")
@@ -82,25 +84,25 @@ def test_one_message_returns_to_its_place(opened: Opening) -> None:
 
     conversation.restore(names[3])
     lines = said(conversation.messages())
-    checked(conversation)
+    check_events(conversation)
     conversation.restore(names[2])
-    whole = [m.id for m in conversation.messages()]
+    ids = [m.id for m in conversation.messages()]
     conversation.undo()
     conversation.undo()
 
     assert "ai: This is draft 2, about what was asked." == lines[2]
     assert "human: q4" == lines[3]
-    assert names[:4] == [*whole[:2], *sorted(whole[2:4], key=names.index)]
+    assert names[:4] == [*ids[:2], *sorted(ids[2:4], key=names.index)]
     assert before == conversation.messages()
     conversation.redo()
     assert lines == said(conversation.messages())
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
+def test_a_tools_result_returns_with_its_call(open_thread: Opening) -> None:
     """One message of a batch brings the whole batch, so that the transcript is valid."""
     chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
-    conversation = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    conversation = open_thread(chat, ScriptedJudge(), tools=[trains, broken])
     conversation.say("Does it run?")
     conversation.say("When is the train?")
     result = next(m for m in conversation.messages() if isinstance(m, ToolMessage))
@@ -112,38 +114,40 @@ def test_a_tools_result_returns_with_its_call(opened: Opening) -> None:
     kinds = [m.type for m in conversation.messages()]
     assert ["human", "ai", "ai", "tool", "tool", "human", "ai"] == kinds
     assert () == faults([m for m in conversation.messages() if m.type != "system"], "openai")
-    checked(conversation)
+    check_events(conversation)
     conversation.undo()
-    checked(conversation)
+    check_events(conversation)
 
 
 @pytest.mark.parametrize("name", ["topic-1", "label"])
-def test_a_compacted_topic_is_shown_until_the_topic_changes(opened: Opening, name: str) -> None:
+def test_a_compacted_topic_is_shown_until_the_topic_changes(
+    open_thread: Opening, name: str
+) -> None:
     """Restored messages are in contexts again, until the next change of topic."""
     model = Numbered()
-    conversation = opened(model, detector=SHIFTS)
+    conversation = open_thread(model, detector=SHIFTS)
     conversation.say("What is a list?")
     conversation.say("NEW: the weather")
     label = conversation.timeline().topics[0].label
 
     conversation.restore(name if name == "topic-1" else label)
     conversation.say("and tomorrow?")
-    shown = model.texts()
+    texts = model.texts()
     conversation.say("NEW: bread")
 
-    assert "What is a list?" in shown
-    assert not any("asked: What is a list?" in text for text in shown)
+    assert "What is a list?" in texts
+    assert not any("asked: What is a list?" in text for text in texts)
     assert "What is a list?" not in model.texts()
     assert ["expand"] == [
         e["type"] for e in registry_of(conversation).events() if e["type"] == "expand"
     ]
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_an_opened_topic_closes_with_an_undo(opened: Opening) -> None:
+def test_an_opened_topic_closes_with_an_undo(open_thread: Opening) -> None:
     """Undo folds it again, redo shows it, and it cannot be shown twice."""
     model = Numbered()
-    conversation = opened(model, detector=SHIFTS)
+    conversation = open_thread(model, detector=SHIFTS)
     conversation.say("What is a list?")
     conversation.say("NEW: the weather")
     transcript = conversation.messages()
@@ -152,21 +156,21 @@ def test_an_opened_topic_closes_with_an_undo(opened: Opening) -> None:
     with pytest.raises(ConflictError, match="not compacted"):
         conversation.restore("topic-1")
     conversation.undo()
-    summarized = state_of(conversation)["expanded"]
+    expanded_topics = state_of(conversation)["expanded"]
     conversation.redo()
     opened_again = state_of(conversation)["expanded"]
     conversation.undo()
     conversation.say("and tomorrow?")
 
-    assert (0, 1) == (len(summarized), len(opened_again))
+    assert (0, 1) == (len(expanded_topics), len(opened_again))
     assert "What is a list?" not in model.texts()
     assert transcript == conversation.messages()[:4]
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_opened_topics_are_bounded(opened: Opening) -> None:
+def test_opened_topics_are_bounded(open_thread: Opening) -> None:
     """Only the newest few are shown beside the current one."""
-    conversation = opened(detector=SHIFTS)
+    conversation = open_thread(detector=SHIFTS)
     for number in range(EXPANDED + 3):
         conversation.say(f"NEW: topic {number}")
     for number in range(EXPANDED + 2):
@@ -177,7 +181,7 @@ def test_opened_topics_are_bounded(opened: Opening) -> None:
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
-    ("what", "error", "message"),
+    ("target", "error", "message"),
     [
         pytest.param("nothing", UnknownBranchError, "'nothing'", id="unknown"),
         pytest.param("branch-nothing", UnknownBranchError, "'branch-nothing'", id="no cut"),
@@ -189,40 +193,40 @@ def test_opened_topics_are_bounded(opened: Opening) -> None:
     ],
 )
 def test_what_cannot_be_restored(
-    opened: Opening, what: str, error: type[Exception], message: str
+    open_thread: Opening, target: str, error: type[Exception], message: str
 ) -> None:
     """Each is refused with what to do instead, and nothing changes."""
-    conversation = opened(judge=scores(0.1, 0.9, 0.9, 0.9))
+    conversation = open_thread(judge=scores(0.1, 0.9, 0.9, 0.9))
     conversation.say("q1")
     draft = branch_of(conversation, "draft")
-    drafted = {branch.id: branch for branch in branches(conversation)}[draft].drafts[0].id
+    draft_id = {branch.id: branch for branch in branches(conversation)}[draft].drafts[0].id
     for question in ("q2", "q3"):
         conversation.say(question)
     conversation.rollback(turns=1)
     late = branch_of(conversation, "person")
     stood = conversation.messages()[-1].id
     conversation.undo()
-    back = late if what == "back" else ""
-    if what != "back":
+    late_text = late if target == "back" else ""
+    if target != "back":
         conversation.rollback(turns=1)
-    conversation.rollback(turns=1) if what == "lost" else None
+    conversation.rollback(turns=1) if target == "lost" else None
     names = {
         "live message": stood,
         "draft": draft,
-        "draft message": drafted,
+        "draft message": draft_id,
         "lost": late,
-        "back": back,
+        "back": late_text,
     }
     before = conversation.messages()
 
     with pytest.raises(error, match=message):
-        conversation.restore(str(names.get(what, what)))
+        conversation.restore(str(names.get(target, target)))
     assert before == conversation.messages()
 
 
-def test_a_rejected_draft_is_picked(opened: Opening) -> None:
+def test_a_rejected_draft_is_picked(open_thread: Opening) -> None:
     """A person puts a draft that the judge took back at the end of the transcript."""
-    conversation = opened(judge=scores(0.1, 0.9))
+    conversation = open_thread(judge=scores(0.1, 0.9))
     conversation.say("q1")
     branch = branch_of(conversation, "draft")
     draft = branches(conversation)[0].drafts[0]
@@ -230,36 +234,37 @@ def test_a_rejected_draft_is_picked(opened: Opening) -> None:
     conversation.pick([draft.id], branch)
 
     assert ["ai: This is draft 1, about what was asked."] == said(conversation.messages()[-1:])
-    checked(conversation)
+    check_events(conversation)
     conversation.undo()
     conversation.redo()
     assert 3 == len(conversation.messages())
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_messages_of_a_fork_are_picked(opened: Opening) -> None:
+def test_messages_of_a_fork_are_picked(open_thread: Opening) -> None:
     """Question and answer of another thread stand at the end, with ids that are free."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     fork = conversation.fork(turns=1)
     fork.say("elsewhere")
     ids = [m.id or "" for m in fork.messages()]
 
     conversation.pick(ids[-2:], fork.thread_id)
     conversation.pick(ids[:2], fork.thread_id)
-    lines, names = said(conversation.messages()), [m.id for m in conversation.messages()]
+    lines = said(conversation.messages())
+    names = [m.id for m in conversation.messages()]
     conversation.undo()
     conversation.undo()
 
     assert ["human: elsewhere", "human: q1"] == lines[6::2]
     assert (10, ids[-2:]) == (len(set(names)), names[6:8])
     assert ["q1", "q2", "q3"] == questions(conversation)
-    checked(conversation)
+    check_events(conversation)
 
 
-def test_a_picked_call_brings_its_results(opened: Opening) -> None:
+def test_a_picked_call_brings_its_results(open_thread: Opening) -> None:
     """Calls, results and documents come along whole."""
     chat = ScriptedChat(replies={"train": ASK}, default="Yes, of course, it does.")
-    conversation = opened(chat, ScriptedJudge(), tools=[trains, broken])
+    conversation = open_thread(chat, ScriptedJudge(), tools=[trains, broken])
     conversation.say("When is the train?", documents=["The train to Kyoto runs every hour."])
     names = [m.id or "" for m in conversation.messages()]
     question = next(m.id or "" for m in conversation.messages() if text_of(m).startswith("When"))
@@ -275,7 +280,7 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
 
     assert sorted(names) == sorted(m.id or "" for m in conversation.messages())
     assert names[-1] == conversation.messages()[-1].id
-    checked(conversation)
+    check_events(conversation)
 
 
 @pytest.mark.parametrize(
@@ -290,21 +295,21 @@ def test_a_picked_call_brings_its_results(opened: Opening) -> None:
     ],
 )
 def test_what_cannot_be_picked(
-    opened: Opening, ids: Any, source: str, error: type[Exception], message: str
+    open_thread: Opening, ids: Any, source: str, error: type[Exception], message: str
 ) -> None:
     """Each is refused, and nothing changes."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     before = conversation.messages()
-    asked = [before[0].id] if ids == ["question"] else ids
+    message_ids = [before[0].id] if ids == ["question"] else ids
 
     with pytest.raises(error, match=message):
-        conversation.pick(asked, source)
+        conversation.pick(message_ids, source)
     assert before == conversation.messages()
 
 
-def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
+def test_a_label_of_several_topics_is_not_enough(open_thread: Opening) -> None:
     """The ids are named, and one of them is."""
-    conversation = opened(detector=SHIFTS)
+    conversation = open_thread(detector=SHIFTS)
     for question in ("NEW: bread", "NEW: bread", "NEW: rice"):
         conversation.say(question)
     label = conversation.timeline().topics[0].label
@@ -314,9 +319,9 @@ def test_a_label_of_several_topics_is_not_enough(opened: Opening) -> None:
     assert 3 == conversation.restore("topic-1").turns
 
 
-def test_the_beginning_of_a_branch_id_is_enough(opened: Opening) -> None:
+def test_the_beginning_of_a_branch_id_is_enough(open_thread: Opening) -> None:
     """As long as no other begins so."""
-    conversation = three(opened)
+    conversation = three(open_thread)
     conversation.rollback(turns=1)
     branch = branch_of(conversation, "person")
 

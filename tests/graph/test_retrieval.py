@@ -10,7 +10,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from pydantic import BaseModel, Field
 
-from tests.graph.kit import config, make, whole
+from tests.graph.kit import config, make, whole_state
 from tests.reading import replayed
 from unsay import Conversation, reversible
 from unsay.messages.annotations import annotation_of
@@ -43,10 +43,10 @@ class Library:
     def find(self, query: str) -> str:
         """The best page; without a match the most recent one, as many retrievers answer."""
         self.queries.append(query)
-        words = " ".join(f'"{word}"' for word in query.split())
+        text = " ".join(f'"{word}"' for word in query.split())
         sql = "SELECT body FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 1"
-        found = self.database.execute(sql, (words,)).fetchone()
-        return found[0] if found else PAGES["omelette"]
+        row = self.database.execute(sql, (text,)).fetchone()
+        return row[0] if row else PAGES["omelette"]
 
     def tool(self) -> BaseTool:
         """The retriever as a tool that is marked as one."""
@@ -88,16 +88,17 @@ class RecordingJudge:
 
     def __call__(self, messages: list[BaseMessage]) -> dict[str, Any]:
         """A verdict."""
-        asked = text_of(messages[-1])
-        self.asked.append(asked)
-        if "<document" in asked and "Canberra" not in asked:
+        text = text_of(messages[-1])
+        self.asked.append(text)
+        if "<document" in text and "Canberra" not in text:
             return {"score": 0.1, "reason": "Not about the question.", "query": self.query}
         return {"score": 0.9, "consistency": 1.0, "reason": "Good."}
 
 
 def test_an_irrelevant_result_is_searched_for_again_with_another_query() -> None:
     """The first query finds a recipe; the next one, in the question's words, finds the capital."""
-    library, judge = Library(), RecordingJudge()
+    library = Library()
+    judge = RecordingJudge()
     model = researcher("chief town down under", repeats)
     graph = make(model, judge, tools=[library.tool()])
 
@@ -105,16 +106,17 @@ def test_an_irrelevant_result_is_searched_for_again_with_another_query() -> None
 
     assert ["chief town down under", "capital Australia"] == library.queries
     assert PAGES["canberra"] in text_of(state["messages"][-1])
-    sent = [text_of(m) for m in model.calls[-1]]
-    assert not any("omelette" in text for text in sent), "the context leaves the recipe out"
-    kept = [text_of(m) for m in state["messages"] if isinstance(m, ToolMessage)]
-    assert [PAGES["omelette"], PAGES["canberra"]] == kept, "the transcript keeps both"
+    texts = [text_of(m) for m in model.calls[-1]]
+    assert not any("omelette" in text for text in texts), "the context leaves the recipe out"
+    kept_texts = [text_of(m) for m in state["messages"] if isinstance(m, ToolMessage)]
+    assert [PAGES["omelette"], PAGES["canberra"]] == kept_texts, "the transcript keeps both"
     assert 1 == len(state["checkpoints"])
 
 
 def test_the_judge_may_suggest_the_next_query() -> None:
     """The query in the judge's verdict comes before the words of the question."""
-    library, judge = Library(), RecordingJudge(query="parliament Canberra")
+    library = Library()
+    judge = RecordingJudge(query="parliament Canberra")
     graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
 
     graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
@@ -132,7 +134,8 @@ def test_the_judge_may_suggest_the_next_query() -> None:
 )
 def test_the_next_query_keeps_numbers_and_words_of_any_script(question: str, query: str) -> None:
     """Without a judge's query it is made of the question's own words."""
-    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    library = Library({"omelette": PAGES["omelette"]})
+    judge = RecordingJudge()
     graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
 
     graph.invoke({"messages": [HumanMessage(question)]}, config())
@@ -140,20 +143,23 @@ def test_the_next_query_keeps_numbers_and_words_of_any_script(question: str, que
     assert query in library.queries
 
 
-@pytest.mark.parametrize("most", [0, 1, 2])
-def test_searches_are_repeated_at_most_so_often(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_searches_are_repeated_at_most_so_often(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where nothing fits, `MAX_SEARCHES` bounds the repetitions, and the model is informed."""
-    monkeypatch.setattr("unsay.generation.relevance.MAX_SEARCHES", most)
-    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    monkeypatch.setattr("unsay.generation.relevance.MAX_SEARCHES", limit)
+    library = Library({"omelette": PAGES["omelette"]})
+    judge = RecordingJudge()
     model = researcher("chief town", lambda _: "The library has nothing about that capital.")
     graph = make(model, judge, tools=[library.tool()])
 
     state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
 
-    assert 1 + most == len(library.queries)
+    assert 1 + limit == len(library.queries)
     assert len(set(library.queries)) == len(library.queries), "no query twice"
-    newest = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
-    assert "A search found no relevant document" in newest
+    text = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
+    assert "A search found no relevant document" in text
     assert "found no relevant document, and the assistant was informed" in judge.asked[-1]
     assert "(irrelevant, so the assistant did not see it)" in judge.asked[-1]
     assert 0.9 == state["quality_score"]
@@ -164,52 +170,59 @@ def test_searches_are_repeated_at_most_so_often(most: int, monkeypatch: pytest.M
 def test_without_an_informed_judge_such_an_answer_is_no_checkpoint(judging: str) -> None:
     """The local checks cannot tell an honest answer from an invented one."""
     library = Library({"omelette": PAGES["omelette"]})
-    words = "The library has no page about the capital of Australia, so this is open."
+    text = "The library has no page about the capital of Australia, so this is open."
     settings = {"judging": judging, "checkpoint_on": ["score", "tool_step", "instruction"]}
     graph = make(
-        researcher("chief town", lambda _: words), tools=[library.tool()], settings=settings
+        researcher("chief town", lambda _: text), tools=[library.tool()], settings=settings
     )
 
-    state = whole(graph, graph.invoke({"messages": [HumanMessage(QUESTION)]}, config()))
+    state = whole_state(graph, graph.invoke({"messages": [HumanMessage(QUESTION)]}, config()))
 
-    searched = len(library.queries)
-    assert (1 if judging == "off" else 3) == searched
+    search_count = len(library.queries)
+    assert (1 if judging == "off" else 3) == search_count
     answer = state["messages"][-1].id
-    at_answer = [each for each in state.get("checkpoints", []) if each["message_id"] == answer]
+    at_answer = [
+        checkpoint
+        for checkpoint in state.get("checkpoints", [])
+        if checkpoint["message_id"] == answer
+    ]
     assert (judging == "off") == bool(at_answer)
 
 
 def test_a_refused_answer_is_right_when_nothing_was_found() -> None:
     """A refusal fails for certain elsewhere, and is what the model should say here."""
     library = Library({"omelette": PAGES["omelette"]})
-    words = "I'm sorry, but I can't answer that: nothing about it was found."
-    model = researcher("chief town", lambda _: words)
+    text = "I'm sorry, but I can't answer that: nothing about it was found."
+    model = researcher("chief town", lambda _: text)
     graph = make(model, RecordingJudge(), tools=[library.tool()])
 
     state = graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
 
-    assert (words, 0.9) == (text_of(state["messages"][-1]), state["quality_score"])
+    assert (text, 0.9) == (text_of(state["messages"][-1]), state["quality_score"])
 
 
 def test_documents_passed_in_that_do_not_fit_start_a_search() -> None:
     """A tool that is marked as a search replaces documents that are all irrelevant."""
-    library, judge = Library(), RecordingJudge()
+    library = Library()
+    judge = RecordingJudge()
     model = researcher("never asked", repeats)
     graph = make(model, judge, tools=[library.tool()])
 
-    found = HumanMessage(PAGES["omelette"], name="document")
-    state = graph.invoke({"messages": [found, HumanMessage(QUESTION)]}, config())
+    message = HumanMessage(PAGES["omelette"], name="document")
+    state = graph.invoke({"messages": [message, HumanMessage(QUESTION)]}, config())
 
     assert ["capital Australia"] == library.queries
     assert PAGES["canberra"] in text_of(state["messages"][-1])
-    assert found.content == state["messages"][0].content, "the transcript keeps the document"
+    assert message.content == state["messages"][0].content, "the transcript keeps the document"
     assert not any("omelette" in text_of(m) for m in model.calls[-1])
     assert not any("found no relevant document" in text_of(m) for m in model.calls[-1])
 
 
 def test_the_query_is_an_optional_text() -> None:
     """The next query goes to the argument that takes any text, not to one with a choice of words."""
-    library, judge, modes = Library(), RecordingJudge(), []
+    library = Library()
+    judge = RecordingJudge()
+    modes = []
 
     @reversible(undo=None, retrieval=True)
     @tool("library")
@@ -227,7 +240,8 @@ def test_the_query_is_an_optional_text() -> None:
 
 def test_a_later_turn_neither_sees_nor_recalls_what_was_irrelevant() -> None:
     """What was left out stays left out, for contexts and for recall."""
-    library, judge = Library({"omelette": PAGES["omelette"]}), RecordingJudge()
+    library = Library({"omelette": PAGES["omelette"]})
+    judge = RecordingJudge()
     model = researcher("chief town", lambda _: "The library says nothing about that.")
     graph = make(model, judge, tools=[library.tool()], settings={"memory_tools": "off"})
     graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
@@ -239,7 +253,8 @@ def test_a_later_turn_neither_sees_nor_recalls_what_was_irrelevant() -> None:
 
 async def test_the_same_on_an_event_loop() -> None:
     """Judging results and searching again works under `ainvoke`."""
-    library, judge = Library(), RecordingJudge()
+    library = Library()
+    judge = RecordingJudge()
     graph = make(researcher("chief town", repeats), judge, tools=[library.tool()])
 
     state = await graph.ainvoke({"messages": [HumanMessage(QUESTION)]}, config())
@@ -257,8 +272,8 @@ def test_metadata_of_a_tool_declares_it_as_well() -> None:
         """Search the library."""
         return library.find(query)
 
-    marked = library_tool.model_copy(update={"name": "library", "metadata": {"retrieval": True}})
-    graph = make(researcher("chief town", repeats), RecordingJudge(), tools=[marked])
+    message = library_tool.model_copy(update={"name": "library", "metadata": {"retrieval": True}})
+    graph = make(researcher("chief town", repeats), RecordingJudge(), tools=[message])
 
     graph.invoke({"messages": [HumanMessage(QUESTION)]}, config())
 
@@ -283,7 +298,8 @@ def test_a_tool_that_is_not_declared_is_not_judged() -> None:
 
 def test_searches_are_in_the_event_log_and_survive_undo_and_restart(tmp_path: Path) -> None:
     """The log makes the same messages again, verdicts on results included; so do undo and redo."""
-    library, judge = Library(), RecordingJudge()
+    library = Library()
+    judge = RecordingJudge()
     options: Any = {"judge": judge, "tools": [library.tool()]}
     path = tmp_path / "t.db"
     with Conversation.open(
@@ -294,18 +310,18 @@ def test_searches_are_in_the_event_log_and_survive_undo_and_restart(tmp_path: Pa
         conversation.undo()
         conversation.redo()
         model = researcher("chief town", repeats)
-    with Conversation.open(path, thread="t", model=model, **options) as again:
-        stored = again.messages()
-        logged = replayed(again).messages
-        again.say("What is the capital of Australia called?")
+    with Conversation.open(path, thread="t", model=model, **options) as second_conversation:
+        messages = second_conversation.messages()
+        logged_messages = replayed(second_conversation).messages
+        second_conversation.say("What is the capital of Australia called?")
 
-    outcomes = [annotation_of(m).get("outcome") for m in stored if m.type == "tool"]
+    outcomes = [annotation_of(m).get("outcome") for m in messages if m.type == "tool"]
     assert ["failed", "passed"] == outcomes
-    assert [m.content for m in before] == [m.content for m in stored]
-    assert [annotation_of(m) for m in stored] == [annotation_of(m) for m in logged]
-    sent = [text_of(m) for m in model.calls[0]]
-    assert not any("Whisk" in text for text in sent)
-    assert any("Canberra" in text for text in sent)
+    assert [m.content for m in before] == [m.content for m in messages]
+    assert [annotation_of(m) for m in messages] == [annotation_of(m) for m in logged_messages]
+    texts = [text_of(m) for m in model.calls[0]]
+    assert not any("Whisk" in text for text in texts)
+    assert any("Canberra" in text for text in texts)
 
 
 def test_a_japanese_question_is_searched_for_by_its_words() -> None:
@@ -318,8 +334,8 @@ def test_a_japanese_question_is_searched_for_by_its_words() -> None:
     graph.invoke({"messages": [HumanMessage("オーストラリアの首都はどこですか?")]}, config())
 
     assert ["まち", "オーストラリア 首都", "オーストラリア"] == library.queries
-    newest = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
-    assert "関連する文書は検索で見つかりませんでした" in newest
+    text = [text_of(m) for m in model.calls[-1] if m.type == "human"][-1]
+    assert "関連する文書は検索で見つかりませんでした" in text
     assert "検索では関連する文書が見つからず" in judge.asked[-1]
 
 
@@ -367,8 +383,8 @@ def test_a_search_with_optional_arguments_is_chosen(schema: Any) -> None:
         metadata={"retrieval": True},
     )
     graph = make(researcher("never asked", repeats), RecordingJudge(), tools=[search])
-    found = HumanMessage(PAGES["omelette"], name="document")
+    message = HumanMessage(PAGES["omelette"], name="document")
 
-    graph.invoke({"messages": [found, HumanMessage(QUESTION)]}, config())
+    graph.invoke({"messages": [message, HumanMessage(QUESTION)]}, config())
 
     assert ["capital Australia"] == library.queries

@@ -14,7 +14,7 @@ from langgraph.types import Command
 from tests.children import run_child
 from tests.graph.kit import GOOD, config, make, say, scores
 from tests.reading import branches, calls_to_undo, handle_of, said, transcript
-from tests.threads import registry_of
+from tests.threads import open_conversation, registry_of
 from unsay import AsyncConversation, Conversation, reversible
 from unsay.effects import drive
 from unsay.errors import (
@@ -102,7 +102,7 @@ def blaming(*scored: tuple[str, float]) -> Any:
     """A judge that scores answers by their words, and blames all tool steps of those that fail."""
 
     def judge(request: list[Any]) -> Any:
-        found = [score for words, score in scored if words in str(request[-1].content)]
+        found = [score for text, score in scored if text in str(request[-1].content)]
         blamed = [f"step-{to}-0123456789abcdef" for to in ("Kyoto", "Nara", "Paris")]
         return {"score": min(found, default=0.9), "reason": "not asked", "blamed": blamed}
 
@@ -147,28 +147,28 @@ def graph(replies: dict[str, Any] | None = None, judge: Any = None, **options: A
     return make(chat, judge or ScriptedJudge(), tools=TOOLS, settings=settings, **options)
 
 
-def opened(folder: Path, **options: Any) -> Conversation:
+def open_thread(folder: Path, **options: Any) -> Conversation:
     """A conversation on disk."""
     options = {"model": ScriptedChat(replies=REPLIES), "judge": ScriptedJudge(), **options}
-    return Conversation.open(folder / "a.db", thread="t", tools=TOOLS, **options)
+    return open_conversation(folder / "a.db", tools=TOOLS, **options)
 
 
 def step_log(conversation: Conversation) -> list[tuple[str, str]]:
     """Each call's tool and how far its compensation is."""
-    found = drive(list_entries(conversation.graph.store, "t"))
-    return sorted((each.compensation.tool, each.status) for each in found)
+    entries = drive(list_entries(conversation.graph.store, "t"))
+    return sorted((entry.compensation.tool, entry.status) for entry in entries)
 
 
-def told(made: Any, text: str) -> list[tuple[str, str]]:
+def stream_outcomes(made: Any, text: str) -> list[tuple[str, str]]:
     """Return the compensations in the custom stream while a text is answered."""
     stream = made.stream({"messages": [("user", text)]}, config(), stream_mode="custom")
-    found = [each for each in stream if each["unsay"] == "compensation"]
-    return [(each["description"], each["result"]) for each in found]
+    compensations = [event for event in stream if event["unsay"] == "compensation"]
+    return [(event["description"], event["result"]) for event in compensations]
 
 
 def test_an_order_takes_back_what_tools_did(tmp_path: Path) -> None:
     """The newest call first, each with its own arguments and result, each once."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("Kyoto")
         conversation.say("Osaka and Nara")
@@ -184,13 +184,13 @@ def test_a_question_that_a_host_rewrites_leaves_its_calls_alone(
     tmp_path: Path, *, undone: bool
 ) -> None:
     """The call is in the transcript before and after, so putting the old words back undoes nothing."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Kyoto")
         question = conversation.messages()[0]
         rewritten = HumanMessage("A ticket, please", id=question.id)
         conversation.graph.invoke({"messages": [rewritten]}, config())
 
-        branch = next(each.id for each in conversation.branches() if each.id != "live")
+        branch = next(branch.id for branch in conversation.branches() if branch.id != "live")
         conversation.restore(branch)
         if undone:
             conversation.undo()
@@ -200,7 +200,7 @@ def test_a_question_that_a_host_rewrites_leaves_its_calls_alone(
 
 def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
     """Restored messages were compensated and stay so; removed again, nothing runs twice."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("Kyoto")
         conversation.undo()
@@ -214,13 +214,13 @@ def test_a_redo_makes_no_call_again(tmp_path: Path) -> None:
 
 def test_a_return_is_reported_where_the_graph_moves() -> None:
     """The notice says that the words are back and the deed is not."""
-    made = graph()
-    say(made, "Hello", "Kyoto", "/undo")
-    undone = transcript(made)[-1]
-    state = say(made, "/redo")
+    new_graph = graph()
+    say(new_graph, "Hello", "Kyoto", "/undo")
+    undone = transcript(new_graph)[-1]
+    state = say(new_graph, "/redo")
 
     assert undone.endswith("Undone: the ticket to Kyoto.")
-    assert transcript(made)[-1].endswith(
+    assert transcript(new_graph)[-1].endswith(
         "Restored in the conversation, but already undone and not run again: the ticket to Kyoto."
     )
     assert ["+Kyoto", "-Kyoto"] == WORLD
@@ -230,11 +230,11 @@ def test_a_return_is_reported_where_the_graph_moves() -> None:
 def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> None:
     """What failed and what nothing takes back is named with its reason."""
     BROKEN.append("Kyoto")
-    made = graph()
-    say(made, "Hello", "Kyoto", "letter", "Osaka and Nara")
-    first = made.get_state(config()).values["checkpoints"][0]["id"]
+    new_graph = graph()
+    say(new_graph, "Hello", "Kyoto", "letter", "Osaka and Nara")
+    first = new_graph.get_state(config()).values["checkpoints"][0]["id"]
 
-    events = told(made, f"/rollback {first}")
+    events = stream_outcomes(new_graph, f"/rollback {first}")
 
     assert [
         ("the ticket to Nara", "undone"),
@@ -242,7 +242,7 @@ def test_the_notice_and_the_event_tell_of_what_was_and_was_not_taken_back() -> N
         ("letter(to='Ann')", "skipped"),
         ("the ticket to Kyoto", "failed"),
     ] == events
-    assert transcript(made)[-1].endswith(
+    assert transcript(new_graph)[-1].endswith(
         "Undone: the ticket to Nara, the ticket to Osaka. Not undone, still in effect: "
         "letter(to='Ann') (no compensation is registered), "
         "the ticket to Kyoto (OSError: no line to Kyoto)."
@@ -265,11 +265,11 @@ async def test_asynchronous_tools_and_undos_work_on_an_event_loop(tmp_path: Path
 
 def test_a_rejected_drafts_deeds_stay_and_are_not_done_again() -> None:
     """The next attempt begins with the result of the finished step."""
-    made = make(
+    graph = make(
         drafting((step("Kyoto"), "Fish."), GOOD), ScriptedJudge(scores={"Fish": 0.1}), tools=TOOLS
     )
 
-    state = say(made, "A ticket to Kyoto, please.")
+    state = say(graph, "A ticket to Kyoto, please.")
 
     assert ["+Kyoto"] == WORLD
     assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
@@ -286,8 +286,8 @@ def test_blamed_deeds_are_taken_back_before_the_next_attempt() -> None:
             return GOOD
         return "Fish." if messages[-1].type == "tool" else step("Kyoto")
 
-    made = make(ScriptedChat(script=script), blaming(("Fish", 0.1)), tools=TOOLS)
-    state = say(made, "A ticket to Kyoto, please.")
+    graph = make(ScriptedChat(script=script), blaming(("Fish", 0.1)), tools=TOOLS)
+    state = say(graph, "A ticket to Kyoto, please.")
 
     assert [[], ["+Kyoto"], ["+Kyoto", "-Kyoto"]] == found
     assert ["+Kyoto", "-Kyoto"] == WORLD
@@ -299,9 +299,9 @@ def test_the_next_attempt_is_told_of_what_could_not_be_taken_back() -> None:
     """So that it does not book a second time."""
     BROKEN.append("Kyoto")
     chat = drafting((step("Kyoto"), "Fish."), GOOD)
-    made = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
+    graph = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
 
-    say(made, "Kyoto")
+    say(graph, "Kyoto")
 
     assert "still in effect: the ticket to Kyoto" in "".join(str(m.content) for m in chat.calls[-1])
 
@@ -315,9 +315,9 @@ def test_a_call_that_failed_is_not_said_to_be_in_effect() -> None:
         raise OSError(f"no seat to {to}")
 
     chat = drafting((step("Kyoto", "ticket"), "Fish."), GOOD)
-    made = make(chat, blaming(("Fish", 0.1)), tools=[ticket])
+    graph = make(chat, blaming(("Fish", 0.1)), tools=[ticket])
 
-    say(made, "Kyoto")
+    say(graph, "Kyoto")
 
     assert 3 == len(chat.calls)
     assert "in effect" not in "".join(str(m.content) for m in chat.calls[-1])
@@ -327,9 +327,9 @@ def test_the_best_draft_tells_of_deeds_that_stand() -> None:
     """A draft whose deeds were taken back is not delivered, though it scored more."""
     drafts = [(step(to), f"Booked {to}, as asked.") for to in ("Kyoto", "Nara")]
     judge = blaming(("Kyoto, as", 0.4), ("Nara, as", 0.2))
-    made = make(drafting(*drafts), judge, tools=TOOLS, settings={"max_rollbacks": 1})
+    graph = make(drafting(*drafts), judge, tools=TOOLS, settings={"max_rollbacks": 1})
 
-    state = say(made, "UsageAccount me a trip.")
+    state = say(graph, "UsageAccount me a trip.")
 
     assert ["+Kyoto", "-Kyoto", "+Nara"] == WORLD
     assert "ai: Booked Nara, as asked." == said(state["messages"])[-1]
@@ -338,7 +338,7 @@ def test_the_best_draft_tells_of_deeds_that_stand() -> None:
 @pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
 def test_deeds_that_drafts_have_in_common_stand(store: InMemoryStore | None) -> None:
     """The last draft began with the finished step of the draft that is delivered."""
-    made = make(
+    graph = make(
         drafting((step("Kyoto"), "Booked Kyoto, as asked."), "I am not sure about this trip."),
         ScriptedJudge(scores={"as asked": 0.4, "not sure": 0.2}),
         tools=TOOLS,
@@ -346,12 +346,12 @@ def test_deeds_that_drafts_have_in_common_stand(store: InMemoryStore | None) -> 
         store=store,
     )
 
-    state = say(made, "UsageAccount me a trip.")
+    state = say(graph, "UsageAccount me a trip.")
 
     assert ["human", "ai", "tool", "ai"] == [m.type for m in state["messages"]]
     assert "ai: Booked Kyoto, as asked." == said(state["messages"])[-1]
     assert ["+Kyoto"] == WORLD
-    say(made, "/undo")
+    say(graph, "/undo")
     assert ["+Kyoto", "-Kyoto"] == WORLD
 
 
@@ -359,7 +359,7 @@ def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> Non
     """The turn's end settles what its last draft did."""
     drafts = ["I am not sure about this trip.", calls(("book", "Nara"), then="Booked, as asked.")]
     store = InMemoryStore()
-    made = make(
+    graph = make(
         ScriptedChat(replies={"trip": drafts}),
         scores(0.4, 0.2),
         tools=TOOLS,
@@ -367,7 +367,7 @@ def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> Non
         store=store,
     )
 
-    state = say(made, "UsageAccount me a trip.")
+    state = say(graph, "UsageAccount me a trip.")
 
     assert ["+Nara", "-Nara"] == WORLD
     assert "ai: I am not sure about this trip." == said(state["messages"])[-1]
@@ -385,39 +385,39 @@ def test_the_last_drafts_deeds_are_taken_back_when_another_is_delivered() -> Non
 )
 def test_a_person_is_asked_before_the_record_changes(answer: Any, world: list[str]) -> None:
     """In LangChain's request; with a yes the call is taken back, without it is named."""
-    made = graph()
-    say(made, "Hello", "dear")
-    before = transcript(made)
-    state = say(made, "/rollback")
-    (asked,) = state["__interrupt__"]
+    new_graph = graph()
+    say(new_graph, "Hello", "dear")
+    before = transcript(new_graph)
+    state = say(new_graph, "/rollback")
+    (interrupt,) = state["__interrupt__"]
 
     assert ["+Paris"] == WORLD
-    assert [*before, "human: /rollback"] == transcript(made)
-    (action,) = asked.value["action_requests"]
+    assert [*before, "human: /rollback"] == transcript(new_graph)
+    (action,) = interrupt.value["action_requests"]
     assert ("undo_book_dear", {"to": "Paris"}) == (action["name"], action["args"]["args"])
     assert action["args"] == action["arguments"]
     assert "the dear ticket to Paris" in action["description"]
     assert [
         {"action_name": "undo_book_dear", "allowed_decisions": ["approve", "reject"]}
-    ] == asked.value["review_configs"]
+    ] == interrupt.value["review_configs"]
 
-    made.invoke(Command(resume=answer), config())
+    new_graph.invoke(Command(resume=answer), config())
 
     assert world == WORLD
-    assert ("a person declined it" in transcript(made)[-1]) == (len(world) == 1)
-    assert "tool: ticket Paris" not in transcript(made)
+    assert ("a person declined it" in transcript(new_graph)[-1]) == (len(world) == 1)
+    assert "tool: ticket Paris" not in transcript(new_graph)
 
 
 def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
     """Decisions stand in the order of the actions; too few are refused with the reason."""
-    made = graph()
-    say(made, "Hello", "two dear", "/rollback")
-    state = made.invoke(Command(resume=[{"type": "approve"}]), config())
-    (asked,) = state["__interrupt__"]
+    new_graph = graph()
+    say(new_graph, "Hello", "two dear", "/rollback")
+    state = new_graph.invoke(Command(resume=[{"type": "approve"}]), config())
+    (interrupt,) = state["__interrupt__"]
 
-    assert "give 2, one an action" in asked.value["action_requests"][0]["description"]
+    assert "give 2, one an action" in interrupt.value["action_requests"][0]["description"]
 
-    made.invoke(Command(resume=[{"type": "reject"}, {"type": "approve"}]), config())
+    new_graph.invoke(Command(resume=[{"type": "reject"}, {"type": "approve"}]), config())
 
     assert ["+Oslo", "+Rome"] == sorted(WORLD[:2])
     assert ["-Rome"] == WORLD[2:]
@@ -425,10 +425,11 @@ def test_each_call_is_decided_about_and_a_wrong_answer_is_asked_again() -> None:
 
 def test_an_order_that_must_be_confirmed_is_refused_without_a_word_of_it(tmp_path: Path) -> None:
     """The error names what must be confirmed, and nothing changes."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
-        before, events = conversation.messages(), registry_of(conversation).events()
+        before = conversation.messages()
+        events = registry_of(conversation).events()
         with pytest.raises(ConflictError, match="the dear ticket to Paris"):
             conversation.rollback()
 
@@ -443,7 +444,7 @@ def test_a_command_that_must_be_confirmed_asks_and_leaves_no_trace(
     tmp_path: Path, command: str
 ) -> None:
     """The chat asks a person, and the transcript holds neither the command nor its notice."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
 
@@ -459,7 +460,7 @@ def test_a_command_that_must_be_confirmed_asks_and_leaves_no_trace(
 @pytest.mark.parametrize("yes", [True, False])
 def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> None:
     """A function says yes or no to each call."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
         inner = handle_of(conversation)
@@ -470,7 +471,7 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
         report = drive(inner.alone(inner.write(state, scope, update)))
 
         assert (["+Paris", "-Paris"] if yes else ["+Paris"]) == WORLD
-        assert ["undone" if yes else "skipped"] == [each.result for each in report.outcomes]
+        assert ["undone" if yes else "skipped"] == [outcome.result for outcome in report.outcomes]
         assert 2 == len(conversation.messages())
         assert [] == calls_to_undo(conversation)
 
@@ -478,16 +479,16 @@ def test_an_order_may_bring_its_confirmation(tmp_path: Path, *, yes: bool) -> No
 def test_a_draft_whose_action_must_be_confirmed_asks_before_the_next_attempt() -> None:
     """A judge alone cannot have it taken back."""
     chat = drafting((step("Paris", "book_dear"), "Fish."), GOOD)
-    made = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
+    graph = make(chat, blaming(("Fish", 0.1)), tools=TOOLS)
 
-    state = say(made, "dear")
+    state = say(graph, "dear")
     asked = len(chat.calls)
-    made.invoke(Command(resume="approve"), config())
+    graph.invoke(Command(resume="approve"), config())
 
     assert "__interrupt__" in state
     assert asked + 1 == len(chat.calls)
     assert ["+Paris", "-Paris"] == WORLD
-    assert f"ai: {GOOD}" == transcript(made)[-1]
+    assert f"ai: {GOOD}" == transcript(graph)[-1]
 
 
 def test_the_last_drafts_costly_action_is_asked_about_before_another_is_delivered() -> None:
@@ -498,16 +499,16 @@ def test_the_last_drafts_costly_action_is_asked_about_before_another_is_delivere
     ]
     chat = ScriptedChat(replies={"trip": drafts})
     judge = ScriptedJudge(scores={"not sure": 0.4, "Booked": 0.2})
-    made = make(chat, judge, tools=TOOLS, settings={"max_rollbacks": 1})
-    state = say(made, "UsageAccount me a trip.")
+    graph = make(chat, judge, tools=TOOLS, settings={"max_rollbacks": 1})
+    state = say(graph, "UsageAccount me a trip.")
     asked = len(chat.calls)
-    made.invoke(Command(resume="approve"), config())
+    graph.invoke(Command(resume="approve"), config())
 
     assert "__interrupt__" in state
     assert ["+Paris", "-Paris"] == WORLD
     assert asked == len(chat.calls)
     assert ["human: UsageAccount me a trip.", "ai: I am not sure about this trip."] == transcript(
-        made
+        graph
     )
 
 
@@ -516,30 +517,30 @@ def test_a_person_is_shown_the_draft_that_is_delivered() -> None:
     chat = drafting((step("Nara"), "Fish, which is booked."), "Nobody knows this trip.")
     judge = blaming(("Fish", 0.4), ("Nobody", 0.2))
     options = {"max_rollbacks": 1, "on_exhausted": "ask"}
-    made = make(chat, judge, tools=TOOLS, settings=options)
+    graph = make(chat, judge, tools=TOOLS, settings=options)
 
-    (asked,) = say(made, "UsageAccount me a trip.")["__interrupt__"]
-    shown = asked.value["action_requests"][0]["args"]
-    made.invoke(Command(resume="approve"), config())
+    (interrupt,) = say(graph, "UsageAccount me a trip.")["__interrupt__"]
+    args = interrupt.value["action_requests"][0]["args"]
+    graph.invoke(Command(resume="approve"), config())
 
     assert ["+Nara", "-Nara"] == WORLD
-    assert {"answer": "Nobody knows this trip.", "score": 0.2} == shown
-    assert "ai: Nobody knows this trip." == transcript(made)[-1]
+    assert {"answer": "Nobody knows this trip.", "score": 0.2} == args
+    assert "ai: Nobody knows this trip." == transcript(graph)[-1]
 
 
 def test_a_person_who_asks_for_another_draft_has_the_old_ones_deeds_taken_back() -> None:
     """Once, before the model is asked again."""
     chat = ScriptedChat(replies={"trip": [calls(("book", "Nara"), then="Booked, so it is."), GOOD]})
-    made = make(
+    graph = make(
         chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
     )
-    say(made, "UsageAccount me a trip.")
+    say(graph, "UsageAccount me a trip.")
     answer = {"decisions": [{"type": "respond", "args": "Do not book."}]}
 
-    made.invoke(Command(resume=answer), config())
+    graph.invoke(Command(resume=answer), config())
 
     assert ["+Nara", "-Nara"] == WORLD
-    assert f"ai: {GOOD}" == transcript(made)[-1]
+    assert f"ai: {GOOD}" == transcript(graph)[-1]
 
 
 def test_an_abandoned_turns_deeds_are_taken_back() -> None:
@@ -547,20 +548,20 @@ def test_an_abandoned_turns_deeds_are_taken_back() -> None:
     chat = ScriptedChat(
         replies={"trip": calls(("book", "Nara"), then="Booked, so it is."), "Thanks": GOOD}
     )
-    made = make(
+    graph = make(
         chat, scores(0.2), tools=TOOLS, settings={"max_rollbacks": 0, "on_exhausted": "ask"}
     )
 
-    say(made, "UsageAccount me a trip.", "Thanks")
+    say(graph, "UsageAccount me a trip.", "Thanks")
 
     assert ["+Nara", "-Nara"] == WORLD
-    assert ["human: Thanks", f"ai: {GOOD}"] == transcript(made)
+    assert ["human: Thanks", f"ai: {GOOD}"] == transcript(graph)
 
 
 def test_without_a_store_calls_are_taken_back_all_the_same() -> None:
     """The state then carries what is owed."""
-    made = graph(store=None)
-    state = say(made, "Hello", "Kyoto", "/undo")
+    new_graph = graph(store=None)
+    state = say(new_graph, "Hello", "Kyoto", "/undo")
 
     assert ["+Kyoto", "-Kyoto"] == WORLD
     assert [] == state["pending_compensations"]
@@ -577,10 +578,10 @@ def test_an_agents_own_tools_are_named() -> None:
             AIMessage("Dug, as you asked me to do."),
         ]
 
-    made = make(agent)
-    say(made, "Dig.", "/undo")
+    graph = make(agent)
+    say(graph, "Dig.", "/undo")
 
-    assert "dig(deep=3) (no compensation is registered)" in transcript(made)[-1]
+    assert "dig(deep=3) (no compensation is registered)" in transcript(graph)[-1]
 
 
 def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
@@ -595,18 +596,18 @@ def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
             raise ConnectionError("down")
         return GOOD
 
-    made = make(
+    graph = make(
         ScriptedChat(script=script),
         blaming(("Fish", 0.1)),
         tools=TOOLS,
         checkpointer=InMemorySaver(),
     )
     with pytest.raises(Exception, match="down"):
-        made.invoke({"messages": [("user", "Kyoto")]}, config(), durability="sync")
-    made.invoke(None, config(), durability="sync")
+        graph.invoke({"messages": [("user", "Kyoto")]}, config(), durability="sync")
+    graph.invoke(None, config(), durability="sync")
 
     assert ["+Kyoto", "-Kyoto"] == WORLD
-    assert f"ai: {GOOD}" == transcript(made)[-1]
+    assert f"ai: {GOOD}" == transcript(graph)[-1]
 
 
 @pytest.mark.parametrize("order", ["Thanks", "/undo", None], ids=["next", "command", "order"])
@@ -618,7 +619,7 @@ def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: s
             raise ConnectionError("down")
         return calls(("book", "Kyoto")) if "Kyoto" in str(messages[-1].content) else GOOD
 
-    with opened(tmp_path, model=ScriptedChat(script=script)) as conversation:
+    with open_thread(tmp_path, model=ScriptedChat(script=script)) as conversation:
         conversation.say("Hello")
         with pytest.raises(ModelUnavailableError):
             conversation.say("Kyoto")
@@ -632,11 +633,11 @@ def test_what_a_turn_did_that_never_ended_is_taken_back(tmp_path: Path, order: s
 
 def run(folder: Path, where: str, *orders: str) -> Any:
     """What a process did; `None` when it was killed on the way."""
-    done = run_child("tests.graph.reversible_child", str(folder), where, *orders)
-    if done.returncode == -signal.SIGKILL:
+    child = run_child("tests.graph.reversible_child", str(folder), where, *orders)
+    if child.returncode == -signal.SIGKILL:
         return None
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert child.returncode == 0, child.stderr
+    return json.loads(child.stdout)
 
 
 def refunds(folder: Path) -> list[str]:
@@ -704,7 +705,7 @@ def test_a_refused_verb_leaves_no_branch(tmp_path: Path, verb: str) -> None:
         else:
             getattr(conversation, verb)()
 
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         swapped = ""
         if verb == "restore":  # it swaps the answers of the question that was asked again
@@ -734,7 +735,7 @@ def stored_branches(conversation: Conversation) -> list[tuple[str, str]]:
 )
 def test_a_command_stores_no_branch_before_the_decision(tmp_path: Path, command: str) -> None:
     """While a person is asked about a command's effects, no branch of it is listed."""
-    with opened(tmp_path) as conversation:
+    with open_thread(tmp_path) as conversation:
         conversation.say("Hello")
         conversation.say("dear")
         before = stored_branches(conversation)
@@ -759,17 +760,17 @@ def test_a_question_with_ids_from_before_is_done_and_undone_again(
     store: InMemoryStore | None, way: str
 ) -> None:
     """A host sends its question's id again, and the model gives the same ids, after it was removed."""
-    made = make(ScriptedChat(script=booked_by), ScriptedJudge(), tools=TOOLS, store=store)
+    graph = make(ScriptedChat(script=booked_by), ScriptedJudge(), tools=TOOLS, store=store)
     for number in range(3):
-        asked = HumanMessage("Book Kyoto.", id="q")
-        messages = made.invoke({"messages": [asked]}, config(thread=way))["messages"]
+        message = HumanMessage("Book Kyoto.", id="q")
+        messages = graph.invoke({"messages": [message]}, config(thread=way))["messages"]
         if way.startswith("/"):
-            made.invoke({"messages": [HumanMessage(way, id=f"{number}")]}, config(thread=way))
+            graph.invoke({"messages": [HumanMessage(way, id=f"{number}")]}, config(thread=way))
             continue
         ids = [REMOVE_ALL_MESSAGES] if way == "all removed" else [m.id for m in messages]
-        update = {"messages": [RemoveMessage(id=each) for each in ids]}
-        made.update_state(config(thread=way), update)
-    say(made, "And now?", thread=way)
+        update = {"messages": [RemoveMessage(id=message_id) for message_id in ids]}
+        graph.update_state(config(thread=way), update)
+    say(graph, "And now?", thread=way)
 
     assert ["+Kyoto", "-Kyoto"] * 3 == WORLD[:6]
 
@@ -790,13 +791,13 @@ def test_an_interrupted_question_that_is_sent_again_is_done_again() -> None:
         return "Booked."
 
     judge = ScriptedJudge(scores={"Fish": 0.1})
-    made = make(ScriptedChat(script=script), judge, tools=TOOLS, store=InMemoryStore())
+    graph = make(ScriptedChat(script=script), judge, tools=TOOLS, store=InMemoryStore())
     asked = {"messages": [HumanMessage("Book Kyoto.", id="q")]}
     with pytest.raises(ModelUnavailableError):
-        made.invoke(asked, config())
-    say(made, "Hello?")
+        graph.invoke(asked, config())
+    say(graph, "Hello?")
     assert ["+Kyoto", "-Kyoto"] == WORLD
-    made.invoke(asked, config())
+    graph.invoke(asked, config())
 
     assert ["+Kyoto", "-Kyoto", "+Kyoto"] == WORLD
 

@@ -19,7 +19,7 @@ from langgraph.types import Command, interrupt
 
 from tests.children import run_child
 from tests.graph.kit import GOOD, Numbered, config, make, say, scores
-from tests.graph.test_hosts import events, streamed
+from tests.graph.test_hosts import events, stream_parts
 from tests.reading import said, transcript
 from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
@@ -38,7 +38,7 @@ FORMS = pytest.mark.parametrize("form", ["invoke", "ainvoke"])
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+def parts_of_graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     """Where a graph keeps things: in memory, or in a file."""
     if request.param == "memory":
         yield {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
@@ -48,15 +48,15 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, 
     database.close()
 
 
-async def invoked(form: str, graph: Any, value: Any, **options: Any) -> Any:
+async def run_graph(form: str, graph: Any, value: Any, **options: Any) -> Any:
     """What the graph gives, blocking or not."""
-    given = {"config": config(), "durability": "sync", **options}
+    given_options = {"config": config(), "durability": "sync", **options}
     if form == "invoke":
-        return graph.invoke(value, **given)
-    return await graph.ainvoke(value, **given)
+        return graph.invoke(value, **given_options)
+    return await graph.ainvoke(value, **given_options)
 
 
-def asked(text: str) -> dict[str, Any]:
+def input_of(text: str) -> dict[str, Any]:
     """A user's message as the graph's input."""
     return {"messages": [("user", text)]}
 
@@ -74,11 +74,11 @@ def lines(found: Any) -> list[tuple[str, str, int]]:
 
 def failing(*errors: Exception) -> Callable[[Any], AIMessage]:
     """A model that raises these in order, and answers then."""
-    left = list(errors)
+    remaining_errors = list(errors)
 
     def model(_: Any) -> AIMessage:
-        if left:
-            raise left.pop(0)
+        if remaining_errors:
+            raise remaining_errors.pop(0)
         return AIMessage(GOOD)
 
     return model
@@ -88,12 +88,14 @@ DONE = ("completed", "completed", 1)
 
 
 @FORMS
-async def test_each_invocation_is_one_completed_run(place: dict[str, Any], form: str) -> None:
+async def test_each_invocation_is_one_completed_run(
+    parts_of_graph: dict[str, Any], form: str
+) -> None:
     """A line names its turn and has the host's labels; a turn without any has none."""
-    graph = make(Numbered(), **place)
+    graph = make(Numbered(), **parts_of_graph)
 
     for text, labels in (("q1", {"tenant": "a"}), ("q2", None)):
-        state = await invoked(form, graph, asked(text), context=Context(labels=labels))
+        state = await run_graph(form, graph, input_of(text), context=Context(labels=labels))
 
     first, second = runs(graph.store)
     questions = [message.id for message in state["messages"][::2]]
@@ -106,11 +108,13 @@ async def test_each_invocation_is_one_completed_run(place: dict[str, Any], form:
 
 
 @FORMS
-async def test_a_rejected_draft_stays_within_its_run(place: dict[str, Any], form: str) -> None:
+async def test_a_rejected_draft_stays_within_its_run(
+    parts_of_graph: dict[str, Any], form: str
+) -> None:
     """However often a turn is taken back, it is one run and one attempt of it."""
-    graph = make(Numbered(), scores(0.1, 0.1, 0.9), **place)
+    graph = make(Numbered(), scores(0.1, 0.1, 0.9), **parts_of_graph)
 
-    await invoked(form, graph, asked("q"))
+    await run_graph(form, graph, input_of("q"))
 
     assert [DONE] == lines(runs(graph.store))
 
@@ -164,13 +168,16 @@ class Watched(InMemoryStore):
 
 def test_phases_are_announced_as_they_are_stored() -> None:
     """With tools a run plans, executes tools and synthesizes; the line has the same at each step."""
-    chat, store = ScriptedChat(replies={"train": ASK}), Watched()
+    chat = ScriptedChat(replies={"train": ASK})
+    store = Watched()
     graph = make(chat, ScriptedJudge(), tools=[trains], store=store)
 
-    told = [each["phase"] for each in events(streamed(graph, "When is the train?"), "phase")]
+    phases = [
+        event["phase"] for event in events(stream_parts(graph, "When is the train?"), "phase")
+    ]
 
-    assert ["planning", "executing_tools", "synthesizing"] == told
-    assert ["prompted", *told, "completed"] == store.phases
+    assert ["planning", "executing_tools", "synthesizing"] == phases
+    assert ["prompted", *phases, "completed"] == store.phases
 
 
 def test_a_run_is_listed_before_its_work_begins() -> None:
@@ -192,20 +199,20 @@ def test_phases_are_announced_without_tools_and_without_a_store() -> None:
     """A host that keeps nothing still hears what the run is at."""
     graph = make(Numbered(), scores(0.1, 0.9), store=None, checkpointer=None)
 
-    told = [each["phase"] for each in events(streamed(graph, "q"), "phase")]
+    phases = [event["phase"] for event in events(stream_parts(graph, "q"), "phase")]
 
-    assert ["planning", "planning"] == told
+    assert ["planning", "planning"] == phases
 
 
 @FORMS
-async def test_a_failed_run_says_why_and_goes_on(place: dict[str, Any], form: str) -> None:
+async def test_a_failed_run_says_why_and_goes_on(parts_of_graph: dict[str, Any], form: str) -> None:
     """The error's class and words are kept; the same run ends the turn in its second attempt."""
-    graph = make(failing(ValueError("no such 花")), **place)
+    graph = make(failing(ValueError("no such 花")), **parts_of_graph)
     with pytest.raises(ValueError, match="no such"):
-        await invoked(form, graph, asked("q"))
+        await run_graph(form, graph, input_of("q"))
     (failed,) = runs(graph.store)
 
-    await invoked(form, graph, None)
+    await run_graph(form, graph, None)
 
     (whole,) = runs(graph.store)
     assert ("failed", "ValueError: no such 花") == (failed.status, failed.error)
@@ -260,7 +267,8 @@ class Mortal(InMemorySaver):
 
 def test_runs_of_two_dead_processes_are_closed() -> None:
     """Questions whose processes died before their turns were stored are given up by the next one."""
-    saver, answer = Mortal(), Numbered()
+    saver = Mortal()
+    answer = Numbered()
 
     def ask(messages: list[BaseMessage]) -> AIMessage:
         if saver.dies:
@@ -271,39 +279,39 @@ def test_runs_of_two_dead_processes_are_closed() -> None:
     saver.dies = True
     for text in ("q1", "q2"):
         with pytest.raises(SystemExit):
-            graph.invoke(asked(text), config())
+            graph.invoke(input_of(text), config())
     saver.dies = False
     say(graph, "q3")
 
-    found = runs(graph.store)
+    found_runs = runs(graph.store)
     why = "another message came before it ended"
-    assert ["canceled", "canceled", "completed"] == [run.status for run in found]
-    assert [why, why, None] == [run.error for run in found]
+    assert ["canceled", "canceled", "completed"] == [run.status for run in found_runs]
+    assert [why, why, None] == [run.error for run in found_runs]
 
 
 @FORMS
 async def test_an_error_of_a_models_own_reaches_the_caller(
-    place: dict[str, Any], form: str
+    parts_of_graph: dict[str, Any], form: str
 ) -> None:
     """An error that says nothing about the model's provider is raised as it is, with no cause."""
     error = KeyError("a bug in the host's model")
-    graph = make(failing(error), **place)
+    graph = make(failing(error), **parts_of_graph)
 
-    with pytest.raises(KeyError) as raised:
-        await invoked(form, graph, asked("q1"))
+    with pytest.raises(KeyError) as raises:
+        await run_graph(form, graph, input_of("q1"))
 
-    assert error is raised.value
-    assert raised.value.__cause__ is None
+    assert error is raises.value
+    assert raises.value.__cause__ is None
     assert [("failed", "failed", 1)] == lines(runs(graph.store))
 
 
 @FORMS
-async def test_a_run_waits_for_a_person(place: dict[str, Any], form: str) -> None:
+async def test_a_run_waits_for_a_person(parts_of_graph: dict[str, Any], form: str) -> None:
     """It is paused with LangGraph's interrupt, also after a decision that is none."""
-    graph = make(Numbered(), scores(0.1), settings=ASKING, **place)
+    graph = make(Numbered(), scores(0.1), settings=ASKING, **parts_of_graph)
     seen = []
-    for value in (asked("q"), Command(resume="perhaps")):
-        await invoked(form, graph, value)
+    for value in (input_of("q"), Command(resume="perhaps")):
+        await run_graph(form, graph, value)
         (run,) = runs(graph.store)
         (waiting,) = graph.get_state(config()).interrupts
         assert run.suspension is not None
@@ -313,7 +321,7 @@ async def test_a_run_waits_for_a_person(place: dict[str, Any], form: str) -> Non
             run.suspension.body,
         )
         seen.append(run.suspension.body["requests"][0]["action_requests"][0]["description"])
-    await invoked(form, graph, Command(resume="approve"))
+    await run_graph(form, graph, Command(resume="approve"))
 
     (run,) = runs(graph.store)
     assert "'perhaps' is no decision" in seen[1]
@@ -356,14 +364,14 @@ async def test_a_run_that_the_host_cancels(tmp_path: Path) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        canceled = (await registry_of(conversation).runs()).runs
+        runs = (await registry_of(conversation).runs()).runs
         reply = await conversation.say("q")
         assert [("completed", "completed", 2)] == lines(
             (await registry_of(conversation).runs()).runs
         )
         assert ["human: q", f"ai: {GOOD}"] == said(await conversation.messages())
-    assert [("canceled", "canceled", 1)] == lines(canceled)
-    assert ("the host stopped it", GOOD) == (canceled[0].error, reply.text)
+    assert [("canceled", "canceled", 1)] == lines(runs)
+    assert ("the host stopped it", GOOD) == (runs[0].error, reply.text)
 
 
 async def test_a_stream_that_is_left_early_is_a_canceled_run(tmp_path: Path) -> None:
@@ -392,7 +400,9 @@ async def test_a_stream_that_is_left_early_is_a_canceled_run(tmp_path: Path) -> 
 
 
 @FORMS
-async def test_a_run_that_waits_for_a_tools_question(place: dict[str, Any], form: str) -> None:
+async def test_a_run_that_waits_for_a_tools_question(
+    parts_of_graph: dict[str, Any], form: str
+) -> None:
     """A tool that asks a person pauses the run with its own words; the answer completes it."""
 
     @tool
@@ -402,10 +412,10 @@ async def test_a_run_that_waits_for_a_tools_question(place: dict[str, Any], form
 
     calls = ToolCalls(calls=[{"name": "pay", "args": {"amount": 5}}], then="Paid: {result}.")
     chat = ScriptedChat(replies={"q": calls})
-    graph = make(chat, ScriptedJudge(), tools=[pay], **place)
-    await invoked(form, graph, asked("q"))
+    graph = make(chat, ScriptedJudge(), tools=[pay], **parts_of_graph)
+    await run_graph(form, graph, input_of("q"))
     (paused,) = runs(graph.store)
-    await invoked(form, graph, Command(resume="yes"))
+    await run_graph(form, graph, Command(resume="yes"))
 
     assert paused.suspension is not None
     assert ("paused", {"requests": [{"pay": 5}]}) == (paused.status, paused.suspension.body)
@@ -422,7 +432,7 @@ async def test_a_run_canceled_between_model_and_tools() -> None:
         return Delay(seconds=60, reply=ASK)
 
     graph = make(ScriptedChat(script=script), ScriptedJudge(), tools=[trains])
-    task = asyncio.create_task(graph.ainvoke(asked("train?"), config(), durability="sync"))
+    task = asyncio.create_task(graph.ainvoke(input_of("train?"), config(), durability="sync"))
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -443,14 +453,16 @@ def test_a_killed_run_stays_running_until_it_goes_on(
     tmp_path: Path, where: str, again: str
 ) -> None:
     """Signal 9 leaves no chance to write; the next process ends the same run, as an attempt more."""
-    killed = _child(tmp_path, where, "Pay 5.")
-    assert -signal.SIGKILL == killed.returncode
-    left = _runs_in(tmp_path)
+    child = _child(tmp_path, where, "Pay 5.")
+    assert -signal.SIGKILL == child.returncode
+    stored_runs = _runs_in(tmp_path)
     assert 0 == _child(tmp_path, "nowhere", again).returncode
     ended = _runs_in(tmp_path)
 
-    assert [("running", 1)] == [(run.status, run.attempt) for run in left]
-    assert [(left[0].run_id, "completed", 2)] == [(r.run_id, r.status, r.attempt) for r in ended]
+    assert [("running", 1)] == [(run.status, run.attempt) for run in stored_runs]
+    assert [(stored_runs[0].run_id, "completed", 2)] == [
+        (r.run_id, r.status, r.attempt) for r in ended
+    ]
 
 
 def _child(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]:
@@ -459,18 +471,18 @@ def _child(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[s
 
 def _runs_in(folder: Path) -> tuple[Run, ...]:
     database = open_database(folder / "crash.db")
-    found = runs(database.store)
+    found_runs = runs(database.store)
     database.close()
-    return found
+    return found_runs
 
 
 @FORMS
-async def test_a_hosts_run_id_is_the_runs_id(place: dict[str, Any], form: str) -> None:
+async def test_a_hosts_run_id_is_the_runs_id(parts_of_graph: dict[str, Any], form: str) -> None:
     """One that is given twice is refused nowhere: the second run's id has its turn added."""
-    graph = make(Numbered(), **place)
+    graph = make(Numbered(), **parts_of_graph)
 
     for text in ("q1", "q2"):
-        await invoked(form, graph, asked(text), config={**config(), "run_id": HOST_RUN})
+        await run_graph(form, graph, input_of(text), config={**config(), "run_id": HOST_RUN})
 
     first, second = runs(graph.store)
     assert [DONE, DONE] == lines((first, second))
@@ -479,21 +491,22 @@ async def test_a_hosts_run_id_is_the_runs_id(place: dict[str, Any], form: str) -
 
 
 @FORMS
-async def test_an_ended_thread_takes_no_new_run(place: dict[str, Any], form: str) -> None:
+async def test_an_ended_thread_takes_no_new_run(parts_of_graph: dict[str, Any], form: str) -> None:
     """A plain invocation is refused before a model or judge is asked; another thread works."""
-    model, judged = Numbered(), []
+    model = Numbered()
+    judged = []
 
     def judge(_: Any) -> float:
         judged.append(len(model.inputs))
         return 0.9
 
-    graph = make(model, judge, **place)
+    graph = make(model, judge, **parts_of_graph)
     say(graph, "q1", thread="t")
-    drive(begin(place["store"], "t", now=NOW))
-    drive(end(place["store"], "t", now=NOW))
+    drive(begin(parts_of_graph["store"], "t", now=NOW))
+    drive(end(parts_of_graph["store"], "t", now=NOW))
 
     with pytest.raises(SessionEndedError, match="'t'"):
-        await invoked(form, graph, {"messages": [("user", "a"), ("ai", "b"), ("user", "c")]})
+        await run_graph(form, graph, {"messages": [("user", "a"), ("ai", "b"), ("user", "c")]})
     say(graph, "q2", thread="other")
 
     assert [DONE] == lines(runs(graph.store))
@@ -511,7 +524,7 @@ def test_an_ended_conversation_is_refused_in_every_form(tmp_path: Path) -> None:
         for refused in (
             lambda: conversation.say("q2"),
             lambda: list(conversation.stream("q2")),
-            lambda: conversation.graph.invoke(asked("q2"), config("t")),
+            lambda: conversation.graph.invoke(input_of("q2"), config("t")),
         ):
             with pytest.raises(SessionEndedError, match="begin another thread"):
                 refused()
@@ -532,7 +545,7 @@ async def test_graphs_without_a_store_work_as_before(without: dict[str, Any], fo
     """No line, no page, no error; failures and rollbacks are what they were."""
     graph = make(Numbered(), scores(0.1, 0.9), **without)
 
-    state = await invoked(form, graph, asked("q"), durability=None)
+    state = await run_graph(form, graph, input_of("q"), durability=None)
 
     assert ["human: q", "ai: This is draft 2, about what was asked."] == said(state["messages"])
     assert "event_log" not in state
@@ -543,7 +556,7 @@ async def test_a_run_without_a_thread_leaves_nothing_in_the_store(form: str) -> 
     """A store alone is no place for a run that no thread can name."""
     graph = make(Numbered(), scores(0.1, 0.9), checkpointer=None)
 
-    state = await invoked(form, graph, asked("q"), config={}, durability=None)
+    state = await run_graph(form, graph, input_of("q"), config={}, durability=None)
 
     assert 2 == len(state["messages"])
     assert graph.store is not None
@@ -555,7 +568,7 @@ async def test_context_names_the_run_that_started_this_one(form: str) -> None:
     """A host that starts a run for another one says so, and finds it by it."""
     graph = make(Numbered())
 
-    await invoked(form, graph, asked("q"), context={"parent_run_id": "above"})
+    await run_graph(form, graph, input_of("q"), context={"parent_run_id": "above"})
 
     assert graph.store is not None
     (run,) = drive(children(graph.store, "above"))
@@ -568,7 +581,7 @@ async def test_an_agent_of_ours_as_the_model_is_a_child_run(form: str) -> None:
     inner = make(Numbered(), checkpointer=None, store=None)
     graph = make(inner)
 
-    await invoked(form, graph, asked("q"), config={**config(), "run_id": HOST_RUN})
+    await run_graph(form, graph, input_of("q"), config={**config(), "run_id": HOST_RUN})
 
     assert graph.store is not None
     (child,) = drive(children(graph.store, str(HOST_RUN)))
@@ -586,12 +599,12 @@ async def test_an_agent_of_ours_in_a_tool_is_a_child_run(form: str) -> None:
     @tool
     def ask(text: str) -> str:
         """Ask another agent."""
-        return said(inner.invoke(asked(text), config("inner"))["messages"])[-1]
+        return said(inner.invoke(input_of(text), config("inner"))["messages"])[-1]
 
     calls = ToolCalls(calls=[{"name": "ask", "args": {"text": "why"}}], then="I heard: {result}")
     graph = make(ScriptedChat(replies={"q": calls}), ScriptedJudge(), tools=[ask], store=store)
 
-    await invoked(form, graph, asked("q"))
+    await run_graph(form, graph, input_of("q"))
 
     (outer,) = runs(store)
     (child,) = runs(store, "inner")

@@ -22,9 +22,9 @@ def config(thread_id: str) -> RunnableConfig:
 
 def salt_of(saver: InMemorySaver, thread_id: str) -> str:
     """The secret that the saver has."""
-    found = saver.get_tuple(config(thread_id))
-    assert found is not None
-    return str(found.checkpoint["channel_values"]["salt"])
+    saved_tuple = saver.get_tuple(config(thread_id))
+    assert saved_tuple is not None
+    return str(saved_tuple.checkpoint["channel_values"]["salt"])
 
 
 @pytest.mark.parametrize("store", [None, InMemoryStore()], ids=["no store", "store"])
@@ -36,16 +36,17 @@ def test_the_secret_is_kept_and_shown_to_nobody(store: InMemoryStore | None) -> 
         sent.append([str(message.content) for message in messages])
         return "Paris."
 
-    saver, document = InMemorySaver(), "Paris is a capital."
+    saver = InMemorySaver()
+    document = "Paris is a capital."
 
-    def ask(thread_id: str, words: str) -> list[Any]:
+    def ask(thread_id: str, text: str) -> list[Any]:
         graph = build_graph(
             ScriptedChat(default=reply), judge=ScriptedJudge(), checkpointer=saver, store=store
         )
-        messages = [HumanMessage(document, name="document"), HumanMessage(words)]
+        messages = [HumanMessage(document, name="document"), HumanMessage(text)]
         given = {"messages": messages, "salt": "known"}
-        shown = list(graph.stream(given, config(thread_id), stream_mode=MODES))
-        return [*shown, graph.get_state(config(thread_id)).values]
+        events = list(graph.stream(given, config(thread_id), stream_mode=MODES))
+        return [*events, graph.get_state(config(thread_id)).values]
 
     shown = ask("t1", "Which capital is it?")
     salt = salt_of(saver, "t1")
@@ -54,7 +55,7 @@ def test_the_secret_is_kept_and_shown_to_nobody(store: InMemoryStore | None) -> 
     keys = [re.findall(r'document key="(\w+)"', "".join(context)) for context in sent]
 
     assert salt == salt_of(saver, "t1") != salt_of(saver, "t2")
-    assert not any(salt in str(each) or "salt" in str(each) for each in shown)
+    assert not any(salt in str(item) or "salt" in str(item) for item in shown)
     assert sent[1][: len(sent[0])] == sent[0]
     assert not set(keys[0]) & set(keys[2])
     assert "known" != salt

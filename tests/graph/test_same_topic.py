@@ -11,12 +11,14 @@ from unsay import AsyncConversation, Conversation
 from unsay.errors import ConflictError, UnknownThreadError
 from unsay.testing import ScriptedDetector
 
-FERRY, LUNCH, WHEN = "The ferry to Naoshima.", "Where is lunch?", "When does it leave?"
+FERRY = "The ferry to Naoshima."
+LUNCH = "Where is lunch?"
+WHEN = "When does it leave?"
 DETECTOR = ScriptedDetector(shifts={"lunch": "new", "昼食": "new", "Back": "back"})
 LOCAL = {"judging": "off", "summaries": "local"}
 
 
-def opened(folder: Path, **settings: Any) -> tuple[Conversation, Numbered]:
+def open_thread(folder: Path, **settings: Any) -> tuple[Conversation, Numbered]:
     """A conversation in a database of its own, whose detector finds a new topic in `LUNCH`."""
     model = Numbered()
     conversation = Conversation.open(
@@ -27,7 +29,7 @@ def opened(folder: Path, **settings: Any) -> tuple[Conversation, Numbered]:
 
 def test_both_topics_are_in_the_context_again(tmp_path: Path) -> None:
     """The reply says that the topic changed; after `same_topic` the messages before are sent again."""
-    with opened(tmp_path)[0] as conversation:
+    with open_thread(tmp_path)[0] as conversation:
         assert conversation.say(FERRY).topic_change is None
         assert ("new", "lunch") == (
             (reply := conversation.say(LUNCH)).topic_change,
@@ -35,7 +37,7 @@ def test_both_topics_are_in_the_context_again(tmp_path: Path) -> None:
         )
         assert "ferry to Naoshima" == conversation.same_topic()
 
-    again, model = opened(tmp_path)
+    again, model = open_thread(tmp_path)
     with again as conversation:
         conversation.say(WHEN)
         assert [FERRY, LUNCH, WHEN] == model.texts()[::2]
@@ -44,7 +46,7 @@ def test_both_topics_are_in_the_context_again(tmp_path: Path) -> None:
 
 def test_it_is_undone_and_redone_like_a_step(tmp_path: Path) -> None:
     """Undo separates the topics, a second undo takes the turn, and redo brings back both."""
-    conversation, model = opened(tmp_path)
+    conversation, model = open_thread(tmp_path)
     with conversation:
         conversation.say(FERRY)
         conversation.say(LUNCH)
@@ -64,7 +66,7 @@ def test_it_is_undone_and_redone_like_a_step(tmp_path: Path) -> None:
 
 def test_a_question_that_is_asked_again_stays_in_the_topic(tmp_path: Path) -> None:
     """A retry after `same_topic` is answered with the messages before."""
-    conversation, model = opened(tmp_path)
+    conversation, model = open_thread(tmp_path)
     with conversation:
         conversation.say(FERRY)
         conversation.say(LUNCH)
@@ -78,7 +80,7 @@ def test_a_question_that_is_asked_again_stays_in_the_topic(tmp_path: Path) -> No
 
 def test_a_return_can_be_wrong_as_well(tmp_path: Path) -> None:
     """After a wrong `back` the conversation goes on with the topic that it had left."""
-    conversation, model = opened(tmp_path)
+    conversation, model = open_thread(tmp_path)
     with conversation:
         conversation.say(FERRY)
         conversation.say(LUNCH)
@@ -94,7 +96,7 @@ def test_a_return_can_be_wrong_as_well(tmp_path: Path) -> None:
 
 def test_the_topic_before_may_be_offloaded(tmp_path: Path) -> None:
     """Offloaded messages of the topic before are loaded, and undo separates the topics again."""
-    conversation, model = opened(tmp_path, live_messages=8)
+    conversation, model = open_thread(tmp_path, live_messages=8)
     with conversation:
         for number in range(8):
             conversation.say(f"Ferry {number}.")
@@ -112,7 +114,7 @@ def test_the_topic_before_may_be_offloaded(tmp_path: Path) -> None:
 
 def test_a_forgotten_topic_is_not_joined(tmp_path: Path) -> None:
     """The error names the way out, and nothing changes."""
-    with opened(tmp_path)[0] as conversation:
+    with open_thread(tmp_path)[0] as conversation:
         conversation.say(FERRY)
         conversation.say(LUNCH)
         conversation.forget("ferry to Naoshima")
@@ -125,7 +127,7 @@ def test_a_forgotten_topic_is_not_joined(tmp_path: Path) -> None:
 
 def test_a_new_thread_has_no_topic(tmp_path: Path) -> None:
     """The verb says that the thread is unknown, the command that there is only one topic."""
-    with opened(tmp_path)[0] as conversation:
+    with open_thread(tmp_path)[0] as conversation:
         with pytest.raises(UnknownThreadError):
             conversation.same_topic()
         assert "only one topic" in conversation.say("/same").text

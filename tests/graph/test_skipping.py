@@ -22,12 +22,12 @@ QUESTION = "What is a list comprehension in Python?"
 
 
 @pytest.fixture
-def unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_local_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """No local rule doubts an answer, such as one that repeats another."""
     monkeypatch.setattr("unsay.generation.judge.ALL_CHECKS", frozenset())
 
 
-def reached(graph: Any, thread: str = "t") -> None:
+def answer_first_turns(graph: Any, thread: str = "t") -> None:
     """Have the four turns that are always judged."""
     for number in range(4):
         say(graph, f"What is step {number}?", thread=thread)
@@ -37,7 +37,8 @@ class Counting:
     """A judge that counts its calls."""
 
     def __init__(self, *verdicts: Any) -> None:
-        self.calls, self.verdicts = 0, list(verdicts)
+        self.calls = 0
+        self.verdicts = list(verdicts)
 
     def __call__(self, messages: list[BaseMessage]) -> Any:
         """The next verdict, then 0.9."""
@@ -45,7 +46,7 @@ class Counting:
         return self.verdicts.pop(0) if self.verdicts else 0.9
 
 
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("without_local_rules")
 def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
     """It is unscored, makes no checkpoint, and the timeline counts it; the first four are judged."""
     judge = Counting()
@@ -54,11 +55,11 @@ def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
     settings = {**NOTHING, "checkpoint_on": ["score"]}
     with Conversation.open(path, model=chat, judge=judge, settings=settings) as conversation:
         replies = [conversation.say(f"{QUESTION} ({number})") for number in range(8)]
-        seen = conversation.timeline()
+        timeline = conversation.timeline()
 
         assert [*["passed"] * 4, *["unscored"] * 3, "passed"] == [r.outcome for r in replies]
-        assert (5, 3) == (judge.calls, seen.skipped)
-        assert [*[False] * 4, *[True] * 3, False] == [turn.skipped for turn in seen.turns]
+        assert (5, 3) == (judge.calls, timeline.skipped)
+        assert [*[False] * 4, *[True] * 3, False] == [turn.skipped for turn in timeline.turns]
         assert 5 == len(conversation.checkpoints())
 
 
@@ -75,12 +76,13 @@ def test_a_plainly_good_answer_is_skipped_and_counted(tmp_path: Path) -> None:
 )
 def test_a_doubted_answer_is_never_skipped(answer: str) -> None:
     """The local checks fail it for certain, or the judge reads it."""
-    judge, answers = Counting(), [f"Step {number} comes next." for number in range(4)]
+    judge = Counting()
+    answers = [f"Step {number} comes next." for number in range(4)]
     settings = {**NOTHING, "on_exhausted": "ask"}
     graph = make(
         lambda _: AIMessage(answers.pop(0) if answers else answer), judge, settings=settings
     )
-    reached(graph)
+    answer_first_turns(graph)
     before = judge.calls
 
     state = say(graph, QUESTION)
@@ -95,14 +97,14 @@ def test_the_answer_of_a_retry_is_judged(monkeypatch: pytest.MonkeyPatch) -> Non
     drafts = [*[PLAIN] * 4, "I'm sorry, but I can't help with that.", PLAIN]
     settings = {**NOTHING}
     graph = make(lambda _: AIMessage(drafts.pop(0)), judge, settings=settings)
-    reached(graph)
+    answer_first_turns(graph)
 
     state = say(graph, QUESTION)
 
     assert (5, 0.9) == (judge.calls, state["quality_score"])
 
 
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("without_local_rules")
 def test_a_turn_with_tool_calls_is_judged() -> None:
     """What tools did is nothing that the local checks can see."""
 
@@ -116,7 +118,7 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
     chat = ScriptedChat(replies={QUESTION: calls}, default=PLAIN)
     settings = {**NOTHING}
     graph = make(chat, judge, tools=[look], settings=settings)
-    reached(graph)
+    answer_first_turns(graph)
     say(graph, "What is step 5?")
     assert 4 == judge.calls
 
@@ -126,7 +128,7 @@ def test_a_turn_with_tool_calls_is_judged() -> None:
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("without_local_rules")
 @pytest.mark.parametrize(
     ("share", "read"), [pytest.param(1.0, 24, id="all"), pytest.param(0.0, 7, id="few")]
 )
@@ -169,7 +171,7 @@ ANSWERS = {
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("without_local_rules")
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
     """After 50 short turns judging used at most 20 % of the tokens of the answers, and most of them."""
@@ -190,7 +192,8 @@ def test_a_model_that_judges_itself_spends_a_fifth_on_it(language: str) -> None:
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_each_answer_is_judged_by_default(language: str) -> None:
     """Also a good short answer late in a thread, by a judge of one's own and by the model itself."""
-    chat, judge = SelfJudging(answer=ANSWERS[language]), Counting()
+    chat = SelfJudging(answer=ANSWERS[language])
+    judge = Counting()
     for own in ({"judge": judge}, {}):
         with Conversation.open(":memory:", model=chat, **own) as conversation:
             for number in range(1, 21):
@@ -205,29 +208,29 @@ def test_a_bad_answer_is_rejected_each_time() -> None:
     def judge(request: list[BaseMessage]) -> float:
         return 0.1 if "turtles" in text_of(request[-1]).rpartition("<answer")[2] else 0.9
 
-    asked = [f"What is temple number {number} in Kyoto famous for?" for number in range(1, 17)]
+    texts = [f"What is temple number {number} in Kyoto famous for?" for number in range(1, 17)]
     fine = "Temple {} in Kyoto is famous for its garden of moss and for the bell at its gate."
     replies = {
         question: ["I like turtles.", fine.format(number)]
         if number % 4 == 0
         else fine.format(number)
-        for number, question in enumerate(asked, 1)
+        for number, question in enumerate(texts, 1)
     }
     with Conversation.open(":memory:", model=ScriptedChat(replies=replies), judge=judge) as talk:
-        rollbacks = [talk.say(question).rollbacks for question in asked]
+        rollbacks = [talk.say(question).rollbacks for question in texts]
 
     assert [number % 4 == 0 for number in range(1, 17)] == [count == 1 for count in rollbacks]
 
 
 def test_a_doubt_below_a_hint_is_read_too() -> None:
     """An answer that the experts doubt a little gives the judge no hint, and is not skipped."""
-    found = PreVerdict(score=0.9, decided=False, reason="", doubt=SURE_BELOW["en"])
+    verdict = PreVerdict(score=0.9, decided=False, reason="", doubt=SURE_BELOW["en"])
     exchange = Exchange(question=QUESTION, answer=PLAIN)
 
-    assert not is_plainly_good(exchange, found)
-    assert is_plainly_good(exchange, replace(found, doubt=SURE_BELOW["en"] - 0.01))
-    assert not is_plainly_good(exchange, replace(found, doubt=0.0, signals=("off_topic",)))
-    assert not is_plainly_good(replace(exchange, found_nothing=True), replace(found, doubt=0.0))
+    assert not is_plainly_good(exchange, verdict)
+    assert is_plainly_good(exchange, replace(verdict, doubt=SURE_BELOW["en"] - 0.01))
+    assert not is_plainly_good(exchange, replace(verdict, doubt=0.0, signals=("off_topic",)))
+    assert not is_plainly_good(replace(exchange, found_nothing=True), replace(verdict, doubt=0.0))
 
 
 @pytest.mark.parametrize(
@@ -248,9 +251,9 @@ def test_a_short_answer_about_another_service_is_read(
     question: str, elsewhere: str, fitting: str
 ) -> None:
     """So is one that only repeats the question; another short answer may be skipped."""
-    found = PreVerdict(score=0.9, decided=False, reason="", doubt=0.0)
+    verdict = PreVerdict(score=0.9, decided=False, reason="", doubt=0.0)
 
     def skips(answer: str) -> bool:
-        return is_plainly_good(Exchange(question=question, answer=answer), found)
+        return is_plainly_good(Exchange(question=question, answer=answer), verdict)
 
     assert [True, False, False] == [skips(answer) for answer in (fitting, elsewhere, question)]

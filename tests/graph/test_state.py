@@ -47,8 +47,8 @@ ADDED = st.one_of(NAMED_KIND, NAMED_DICT)
 REMOVED = st.builds(lambda name: RemoveMessage(id=name), IDS)
 CLEARED = st.just(RemoveMessage(id=REMOVE_ALL_MESSAGES))
 NAMELESS = st.one_of(
-    st.builds(lambda kind, words: kind(words), st.sampled_from(KINDS), WORDS),
-    st.builds(lambda words: {"role": "assistant", "content": words}, WORDS),
+    st.builds(lambda kind, text: kind(text), st.sampled_from(KINDS), WORDS),
+    st.builds(lambda text: {"role": "assistant", "content": text}, WORDS),
     st.tuples(st.sampled_from(["human", "ai", "system"]), WORDS),
     WORDS,
 )
@@ -56,9 +56,9 @@ ITEM = st.one_of(ADDED, ADDED, REMOVED, NAMELESS, CLEARED)
 WRITES = st.lists(st.one_of(ITEM, st.lists(ITEM, max_size=4)), max_size=8)
 
 
-def human(name: str, words: str = "") -> HumanMessage:
+def human(name: str, text: str = "") -> HumanMessage:
     """A question with an id."""
-    return HumanMessage(words or name, id=name)
+    return HumanMessage(text or name, id=name)
 
 
 RECORD = [human("a"), AIMessage("b", id="b"), human("c")]
@@ -140,10 +140,10 @@ def test_valid_writes_agree_with_langgraph(first: list[Any], write: list[Any]) -
     """Where `add_messages` takes a write, it gives the same transcript."""
     ours = merge_messages([], first)
     theirs: Any = []
-    for each in first:
-        known = {message.id for message in theirs}
-        unknown = isinstance(each, RemoveMessage) and each.id not in known | {REMOVE_ALL_MESSAGES}
-        theirs = theirs if unknown else add_messages(theirs, each)
+    for item in first:
+        ids = {message.id for message in theirs}
+        unknown = isinstance(item, RemoveMessage) and item.id not in ids | {REMOVE_ALL_MESSAGES}
+        theirs = theirs if unknown else add_messages(theirs, item)
 
     assert theirs == ours
     assert add_messages(theirs, write) == merge_messages(ours, [write])
@@ -215,7 +215,7 @@ def test_cadence_shrinks_with_the_record() -> None:
     copy.update([REMOVE_ALL])
 
     assert [100, 3, 3] == [
-        each.snapshot_frequency for each in (channel, copy, channel.from_checkpoint([]))
+        item.snapshot_frequency for item in (channel, copy, channel.from_checkpoint([]))
     ]
 
 
@@ -243,9 +243,9 @@ def _quiet(_: Any) -> dict[str, Any]:
 
 
 def _echo(state: Any) -> dict[str, Any]:
-    newest = state["messages"][-1:]
-    words = newest[0].content if newest else "nothing"
-    return {"messages": [AIMessage(f"re: {words}", id=f"re-{len(state['messages'])}")]}
+    messages = state["messages"][-1:]
+    content = messages[0].content if messages else "nothing"
+    return {"messages": [AIMessage(f"re: {content}", id=f"re-{len(state['messages'])}")]}
 
 
 def _graph(schema: Any, saver: BaseCheckpointSaver[Any]) -> Any:
@@ -275,18 +275,18 @@ STEPS = st.lists(
 
 def _take(graph: Any, number: int, kind: str, choice: int) -> list[AnyMessage]:
     """One step of a random life of a thread, and the transcript after it."""
-    held = graph.get_state(CONFIG).values.get("messages", [])
-    chosen = held[choice % len(held)].id if held else "none"
-    words = HumanMessage(f"{kind} {number}", id=f"h-{number}")
+    messages = graph.get_state(CONFIG).values.get("messages", [])
+    chosen = messages[choice % len(messages)].id if messages else "none"
+    message = HumanMessage(f"{kind} {number}", id=f"h-{number}")
     if kind == "turn":
-        graph.invoke({"messages": [words]}, CONFIG)
+        graph.invoke({"messages": [message]}, CONFIG)
     elif kind == "drop":
-        removals = [RemoveMessage(id=each.id) for each in held[choice:]]
-        graph.invoke({"messages": [*removals, words]}, CONFIG)
+        removals = [RemoveMessage(id=message.id) for message in messages[choice:]]
+        graph.invoke({"messages": [*removals, message]}, CONFIG)
     elif kind == "clear":
-        graph.update_state(CONFIG, {"messages": [REMOVE_ALL, words]}, as_node="echo")
+        graph.update_state(CONFIG, {"messages": [REMOVE_ALL, message]}, as_node="echo")
     elif kind == "update":
-        new = [AIMessage(f"edited {number}", id=chosen), words]
+        new = [AIMessage(f"edited {number}", id=chosen), message]
         graph.update_state(CONFIG, {"messages": new}, as_node="echo")
     elif kind == "fork":
         past = list(graph.get_state_history(CONFIG, limit=choice + 1))
@@ -318,17 +318,17 @@ def test_channel_and_plain_reducer_agree(
     files = {PlainState: tmp_path / "plain.db", schema: tmp_path / "delta.db"}
     for file in files.values():
         file.unlink(missing_ok=True)
-    savers = {each: _saver(kind, file) for each, file in files.items()}
+    savers = {item: _saver(kind, file) for item, file in files.items()}
     try:
         for number, (step, choice) in enumerate(steps):
             records = [
-                _take(_graph(each, saver), number, step, choice) for each, saver in savers.items()
+                _take(_graph(item, saver), number, step, choice) for item, saver in savers.items()
             ]
             assert records[0] == records[1]
             if step == "reload" and kind == "file":
-                for each, saver in savers.items():
+                for item, saver in savers.items():
                     saver.conn.close()  # type: ignore[attr-defined]
-                    savers[each] = _saver(kind, files[each])
+                    savers[item] = _saver(kind, files[item])
                 reread = [
                     _graph(e, s).get_state(CONFIG).values.get("messages", [])
                     for e, s in savers.items()

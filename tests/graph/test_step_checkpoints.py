@@ -7,8 +7,9 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.tools import tool
 
-from tests.graph.kit import config, make, say, scores, whole
+from tests.graph.kit import config, make, say, scores, whole_state
 from tests.reading import said, transcript
+from tests.threads import open_conversation
 from unsay import reversible, risky
 from unsay.conversation.conversation import Conversation
 from unsay.errors import ConfigurationError, InputError
@@ -62,24 +63,23 @@ class Desk:
 ALL = {"score", "tool_step", "risky", "error"}
 
 
-def opened(desk: Desk, **settings: Any) -> Conversation:
+def open_thread(desk: Desk, **settings: Any) -> Conversation:
     """A conversation at the desk, which has answered once."""
-    made = Conversation.open(
-        ":memory:",
+    conversation = open_conversation(
         model=ScriptedChat(script=desk.script),
-        judge=scores(),
         tools=desk.tools(),
         settings={"checkpoint_on": ALL, "topics": "off", **settings},
     )
-    made.say(QUESTION)
-    return made
+    conversation.say(QUESTION)
+    return conversation
 
 
-def places(conversation: Conversation) -> list[tuple[str, str]]:
+def checkpoint_places(conversation: Conversation) -> list[tuple[str, str]]:
     """The reason of each checkpoint, and the message before it."""
-    words = {m.id: said([m])[0] for m in conversation.messages()}
+    text = {m.id: said([m])[0] for m in conversation.messages()}
     return [
-        (each["reason"], words[each["message_id"] or ""]) for each in conversation.checkpoints()
+        (checkpoint["reason"], text[checkpoint["message_id"] or ""])
+        for checkpoint in conversation.checkpoints()
     ]
 
 
@@ -91,7 +91,7 @@ def test_each_finished_step_has_a_checkpoint() -> None:
         ("tool_step", "tool: delete: 7"),
         ("tool_step", f"ai: {ANSWER}"),
     ]
-    assert expected == places(opened(Desk()))
+    assert expected == checkpoint_places(open_thread(Desk()))
 
 
 @pytest.mark.parametrize("front", ["conversation", "graph"])
@@ -103,12 +103,14 @@ def test_a_risky_tool_has_a_checkpoint_before_it_by_default(front: str) -> None:
             ":memory:", model=ScriptedChat(script=desk.script), judge=scores(), tools=desk.tools()
         )
         conversation.say(QUESTION)
-        before, reasons = conversation.messages(), conversation.checkpoints()
+        before = conversation.messages()
+        reasons = conversation.checkpoints()
     else:
         state = say(make(ScriptedChat(script=desk.script), tools=desk.tools()), QUESTION)
-        before, reasons = state["messages"], state["checkpoints"]
-    (made,) = [each for each in reasons if each["reason"] == "risky"]
-    assert "tool: check: 7" == said([m for m in before if m.id == made["message_id"]])[0]
+        before = state["messages"]
+        reasons = state["checkpoints"]
+    (reason,) = [reason for reason in reasons if reason["reason"] == "risky"]
+    assert "tool: check: 7" == said([m for m in before if m.id == reason["message_id"]])[0]
 
 
 class Files:
@@ -133,7 +135,7 @@ def test_a_risky_method_has_its_checkpoint() -> None:
 
     tools = [risky(Files().wipe)]
     graph = make(ScriptedChat(script=script), tools=tools)
-    reasons = [each["reason"] for each in say(graph, "Tidy up.")["checkpoints"]]
+    reasons = [checkpoint["reason"] for checkpoint in say(graph, "Tidy up.")["checkpoints"]]
     assert "risky" in reasons
 
 
@@ -169,8 +171,10 @@ def test_a_risky_first_step_has_its_checkpoint_at_the_question() -> None:
         ":memory:", model=ScriptedChat(script=script), judge=scores(), tools=[wipe]
     )
     conversation.say("Tidy up, please.")
-    (made,) = [each for each in conversation.checkpoints() if each["reason"] == "risky"]
-    conversation.rollback(made["id"])
+    (checkpoint,) = [
+        checkpoint for checkpoint in conversation.checkpoints() if checkpoint["reason"] == "risky"
+    ]
+    conversation.rollback(checkpoint["id"])
     assert ["human: Tidy up, please."] == said(conversation.messages())
 
     conversation.retry()
@@ -181,8 +185,8 @@ def test_a_risky_first_step_has_its_checkpoint_at_the_question() -> None:
 
 def test_a_failed_tool_has_a_checkpoint_after_its_error() -> None:
     """The step is no finished one: its reason is the error."""
-    conversation = opened(Desk(broken="check"))
-    (_, after, *_) = places(conversation)
+    conversation = open_thread(Desk(broken="check"))
+    (_, after, *_) = checkpoint_places(conversation)
     assert "error" == after[0]
     assert after[1].startswith("tool: Error: ValueError('out of order')")
 
@@ -191,13 +195,14 @@ def test_a_failed_tool_has_a_checkpoint_after_its_error() -> None:
 def test_a_person_rolls_back_to_a_step_and_goes_on_from_there(step: int) -> None:
     """The question waits with its finished steps; a retry runs only what was after them."""
     desk = Desk()
-    conversation = opened(desk)
-    whole_talk, checkpoint = conversation.messages(), conversation.checkpoints()[step]
+    conversation = open_thread(desk)
+    whole_talk = conversation.messages()
+    checkpoint = conversation.checkpoints()[step]
 
     conversation.rollback(checkpoint["id"])
-    left = conversation.messages()
-    assert said(whole_talk)[: 3 + 2 * step] == said(left)
-    assert len(left) in safe_indices(left)
+    messages = conversation.messages()
+    assert said(whole_talk)[: 3 + 2 * step] == said(messages)
+    assert len(messages) in safe_indices(messages)
     assert "[waits for an answer]" in str(conversation.timeline())
     desk.ran.clear()
     conversation.retry()
@@ -209,7 +214,7 @@ def test_a_person_rolls_back_to_a_step_and_goes_on_from_there(step: int) -> None
 
 def test_undo_and_redo_go_through_a_rollback_to_a_step() -> None:
     """Each undo takes back one deed: what was asked then, then the rollback."""
-    conversation = opened(Desk())
+    conversation = open_thread(Desk())
     first = conversation.messages()
     conversation.rollback(conversation.checkpoints()[0]["id"])
     second = conversation.messages()
@@ -232,7 +237,8 @@ def test_a_host_rolls_back_to_a_step_and_the_turn_goes_on() -> None:
         ScriptedChat(script=desk.script), tools=desk.tools(), settings={"checkpoint_on": ALL}
     )
     state = say(graph, QUESTION)
-    before, (step, *_) = said(state["messages"]), state["checkpoints"]
+    before = said(state["messages"])
+    (step, *_) = state["checkpoints"]
     desk.ran.clear()
 
     given = {"should_rollback": True, "rollback_checkpoint_id": step["id"]}
@@ -244,7 +250,7 @@ def test_a_host_rolls_back_to_a_step_and_the_turn_goes_on() -> None:
 
 def test_a_rollback_without_a_target_stays_out_of_turns() -> None:
     """A checkpoint at a step is a place for those who name it."""
-    conversation = opened(Desk())
+    conversation = open_thread(Desk())
     conversation.say("Thanks")
     conversation.rollback()
     assert f"ai: {ANSWER}" == said(conversation.messages())[-1]
@@ -254,10 +260,10 @@ def test_a_rollback_without_a_target_stays_out_of_turns() -> None:
 
 def test_the_timeline_shows_steps_at_their_turn() -> None:
     """A hollow mark, before the one of the answer; the turn knows the messages of its steps."""
-    conversation = opened(Desk())
+    conversation = open_thread(Desk())
     timeline = conversation.timeline()
     (turn,) = timeline.turns
-    steps = [each["id"] for each in conversation.checkpoints()[:3]]
+    steps = [checkpoint["id"] for checkpoint in conversation.checkpoints()[:3]]
     assert [m.id for m in conversation.messages()[1:-1]] == list(turn.step_ids)
     assert all(f"◇ {name}" in str(timeline) for name in steps)
     assert f"◆ {conversation.checkpoints()[3]['id']}" in str(timeline)
@@ -272,18 +278,20 @@ def test_a_host_starts_a_task_by_a_field(earlier: tuple[str, ...]) -> None:
 
     state = say_task(graph, "Plan the move.", "the move")
 
-    (made,) = [each for each in state["checkpoints"] if each["name"] == "the move"]
-    assert (len(earlier), "task_start") == (made["turn"], made["reason"])
+    (checkpoint,) = [
+        checkpoint for checkpoint in state["checkpoints"] if checkpoint["name"] == "the move"
+    ]
+    assert (len(earlier), "task_start") == (checkpoint["turn"], checkpoint["reason"])
     assert state["start_task"] is None
     undone = say(graph, "/undo")
-    assert "the move" not in [each["name"] for each in undone["checkpoints"]]
+    assert "the move" not in [checkpoint["name"] for checkpoint in undone["checkpoints"]]
     say(graph, "/redo", "And the boxes?", "/rollback the move")
     assert said(before) == [row for row in transcript(graph) if "/" not in row]
 
 
 def say_task(graph: Any, text: str, task: str) -> dict[str, Any]:
     """Say a text that starts a task."""
-    return whole(
+    return whole_state(
         graph, graph.invoke({"messages": [("user", text)], "start_task": task}, config()), "t"
     )
 
@@ -295,7 +303,7 @@ def test_a_task_without_a_message_is_started_at_once() -> None:
     graph.invoke({"start_task": "two"}, config())
     assert "ai: Created checkpoint two." == transcript(graph)[-1]
     state = graph.get_state(config()).values
-    assert "two" in [each["name"] for each in state["checkpoints"]]
+    assert "two" in [checkpoint["name"] for checkpoint in state["checkpoints"]]
 
 
 def test_a_task_with_an_impossible_name_is_refused() -> None:
@@ -317,10 +325,14 @@ def test_the_first_task_has_a_checkpoint_where_a_host_asks_for_it() -> None:
         settings={"checkpoint_on": {"task_start"}},
     )
     talk.say("Plan the move.")
-    (made,) = talk.checkpoints()
-    assert (None, 0, "task_start") == (made["message_id"], made["turn"], made["reason"])
-    assert f"start ◆ {made['id']}" in str(talk.timeline())
-    talk.rollback(made["id"])
+    (checkpoint,) = talk.checkpoints()
+    assert (None, 0, "task_start") == (
+        checkpoint["message_id"],
+        checkpoint["turn"],
+        checkpoint["reason"],
+    )
+    assert f"start ◆ {checkpoint['id']}" in str(talk.timeline())
+    talk.rollback(checkpoint["id"])
     assert [] == talk.messages()
     talk.undo()
     assert 2 == len(talk.messages())
@@ -356,7 +368,7 @@ def test_a_start_is_no_target_of_a_bare_rollback(
         for _ in texts:
             talk.rollback()
             left.append(len(answers(talk.messages())))
-    assert [(reason, turn) for turn in turns] == [(each["reason"], each["turn"]) for each in made]
+    assert [(reason, turn) for turn in turns] == [(item["reason"], item["turn"]) for item in made]
     assert [2, 1, 0] == left
 
 

@@ -93,8 +93,8 @@ def test_the_events_of_a_whole_conversation_fit(tmp_path: Path) -> None:
         ]
         events: list[dict[str, Any]] = []
         for step in steps:
-            given = step if isinstance(step, Command) else {"messages": [("user", step)]}
-            events += list(graph.stream(given, config(), stream_mode="custom"))
+            given_step = step if isinstance(step, Command) else {"messages": [("user", step)]}
+            events += list(graph.stream(given_step, config(), stream_mode="custom"))
 
     assert [] == [fault for fault in map(fault_of, events) if fault]
     rare = {
@@ -141,13 +141,17 @@ def test_a_stopped_turn_streams_the_call_that_runs_again() -> None:
     with Conversation.open(
         ":memory:", model=model, judge=ScriptedJudge(), tools=[seat]
     ) as conversation:
-        asked = [event.data for event in conversation.stream("4A, please.") if named(event)]
-        resumed = [event.data for event in conversation.stream(decision="yes") if named(event)]
-    assert [("seat", {"number": "4A"})] == [(each["name"], each["args"]) for each in asked]
-    assert asked == resumed
+        first_data = [
+            event.data for event in conversation.stream("4A, please.") if names_tool(event)
+        ]
+        resumed = [event.data for event in conversation.stream(decision="yes") if names_tool(event)]
+    assert [("seat", {"number": "4A"})] == [
+        (message["name"], message["args"]) for message in first_data
+    ]
+    assert first_data == resumed
 
 
-def named(event: Event) -> bool:
+def names_tool(event: Event) -> bool:
     """Whether an event names a tool that is run."""
     return event.kind == "tool_call"
 
@@ -163,9 +167,9 @@ def test_the_loop_over_a_stream_cannot_write_to_its_thread() -> None:
         assert "topic" == next(events).kind
         with pytest.raises(ThreadBusyError, match="read the stream to its end or close it"):
             conversation.say("And now?")
-        later = pool.submit(conversation.say, "And now?")
+        answer = pool.submit(conversation.say, "And now?")
         assert "reply" == [event.kind for event in events][-1]
-        assert "Certainly." == later.result().text
+        assert "Certainly." == answer.result().text
         assert "Certainly." == conversation.say("And then?").text
         abandoned = conversation.stream("Hello?")
         next(abandoned)

@@ -54,7 +54,7 @@ def contexts(chat: ScriptedChat) -> list[list[str]]:
     ]
 
 
-def asked(chat: ScriptedChat) -> int:
+def summary_requests(chat: ScriptedChat) -> int:
     """How often a summary was requested."""
     return sum(map(is_summary_request, chat.calls))
 
@@ -75,7 +75,7 @@ def test_the_answering_model_summarizes(strategy: str) -> None:
     settings = {**PLAIN, "strategy": strategy, "context_window_tokens": 3_000}
     spoken(chat, 60, settings=settings).close()
 
-    assert asked(chat) >= 2
+    assert summary_requests(chat) >= 2
     assert any(SUMMARY in text for text in contexts(chat)[-1])
 
 
@@ -93,7 +93,7 @@ def test_the_answering_model_is_not_asked(options: dict[str, Any]) -> None:
     settings = {**PLAIN, "context_window_tokens": 3_000, **options.get("settings", {})}
     spoken(chat, 30, **{**options, "settings": settings}).close()
 
-    assert 0 == asked(chat)
+    assert 0 == summary_requests(chat)
     assert any("<summary" in text for text in contexts(chat)[-1])
 
 
@@ -111,7 +111,7 @@ def test_a_run_may_choose_local_summaries() -> None:
         )
         for text in ("When does the ferry go?", "And the trains?"):
             graph.invoke({"messages": [("user", text)]}, config(), context=context)
-        seen.append((asked(chat), SUMMARY in contexts(chat)[-1][0]))
+        seen.append((summary_requests(chat), SUMMARY in contexts(chat)[-1][0]))
 
     assert [(1, True), (0, False)] == seen
 
@@ -140,7 +140,7 @@ def test_a_summarizer_that_fails_is_left_alone_for_a_while(
             for number in range(12):
                 conversation.say(f"Question {12 * part + number}?")
 
-    assert 1 <= asked(chat) <= most
+    assert 1 <= summary_requests(chat) <= most
 
 
 SETTABLE: list[tuple[str, Any, dict[str, Any]]] = [
@@ -166,7 +166,7 @@ SETTABLE: list[tuple[str, Any, dict[str, Any]]] = [
 ]
 
 
-def settled(name: str, more: dict[str, Any]) -> dict[str, Any]:
+def settings_for(name: str, more: dict[str, Any]) -> dict[str, Any]:
     """The settings under which a conversation is told from one in which the named one differs."""
     base = {**PLAIN, "context_window_tokens": 3_000, "recents": 6, **more}
     base.pop(name.removesuffix("_count"), None)
@@ -179,7 +179,7 @@ def test_each_number_changes_what_the_model_is_sent(
     name: str, value: Any, more: dict[str, Any]
 ) -> None:
     """Of a graph, and of a single run."""
-    base = settled(name, more)
+    base = settings_for(name, more)
 
     def sent(settings: dict[str, Any], context: Any = None) -> list[list[str]]:
         chat = model()
@@ -214,18 +214,19 @@ def test_each_number_can_be_set_everywhere(
     if source == "preset" and "preset" in name:
         pytest.skip("a preset names no preset")
     monkeypatch.chdir(tmp_path)
-    base, written = settled(name, more), f"{name} = {json.dumps(value)}"
-    wanted = build_graph(model(), settings={**base, name: value}).services.settings
+    base = settings_for(name, more)
+    written_text = f"{name} = {json.dumps(value)}"
+    settings = build_graph(model(), settings={**base, name: value}).services.settings
     if source == "environment":
         monkeypatch.setenv(f"UNSAY_{name.upper()}", json.dumps(value).strip('"'))
     elif source == "file":
-        (tmp_path / "unsay.toml").write_text(written + "\n", encoding="utf-8")
+        (tmp_path / "unsay.toml").write_text(written_text + "\n", encoding="utf-8")
     else:
-        text = f"preset = 'mine'\n[presets.mine]\n{written}\n"
+        text = f"preset = 'mine'\n[presets.mine]\n{written_text}\n"
         (tmp_path / "unsay.toml").write_text(text, encoding="utf-8")
-    found = build_graph(model(), settings=base).services.settings
+    graph_settings = build_graph(model(), settings=base).services.settings
 
-    assert wanted.model_dump(exclude={"preset", "presets"}) == found.model_dump(
+    assert settings.model_dump(exclude={"preset", "presets"}) == graph_settings.model_dump(
         exclude={"preset", "presets"}
     )
 
@@ -264,10 +265,13 @@ def test_what_is_shown_of_a_topic_that_was_left(
     )
     for text in ("ferry one", "ferry two", "ferry three", "trains four", "tickets five"):
         conversation.say(text)
-    seen = contexts(chat)[-1]
+    context = contexts(chat)[-1]
 
-    assert (summaries, summaries) == (asked(chat), sum(SUMMARY in line for line in seen))
-    assert [f"human: ferry {each}" for each in old] == [x for x in seen if "human: ferry" in x]
+    assert (summaries, summaries) == (
+        summary_requests(chat),
+        sum(SUMMARY in line for line in context),
+    )
+    assert [f"human: ferry {item}" for item in old] == [x for x in context if "human: ferry" in x]
     assert 10 == len(conversation.messages())
     conversation.say("BACK to the ferry")
     assert any("ferry one" in line for line in contexts(chat)[-1])
@@ -331,14 +335,14 @@ def test_pins_over_the_window_are_warned_of_once(settings: dict[str, Any]) -> No
     conversation = spoken(model(), 15, settings={**PLAIN, **settings})
     for turn in range(1, 15):
         conversation.pins.add(turn=turn)
-    seen = [
+    texts = [
         event.data["text"]
         for number in range(3)
         for event in conversation.stream(f"And {number}?")
         if event.kind == "context_warning"
     ]
 
-    (text,) = seen
+    (text,) = texts
     assert text.startswith("28 pinned messages")
     conversation.close()
 
@@ -356,7 +360,7 @@ def test_unbalanced_primers_and_recents_are_warned_of_once(
         for _ in range(3):
             ThreeStage(primers=primers, recents=recents)
 
-    assert is_warned == (1 == sum("unbalanced" in each.message for each in caplog.records))
+    assert is_warned == (1 == sum("unbalanced" in record.message for record in caplog.records))
 
 
 @pytest.mark.parametrize(
@@ -396,4 +400,4 @@ def test_a_local_summary_keeps_what_matters_of_the_answers(
     head = contexts(chat)[-1][0]
     conversation.close()
 
-    assert [question, *kept] == [each for each in (question, *kept, *lost) if each in head]
+    assert [question, *kept] == [item for item in (question, *kept, *lost) if item in head]

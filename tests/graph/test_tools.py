@@ -6,7 +6,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from tests.graph.kit import GOOD, Numbered, config, make, say
-from tests.graph.test_hosts import streamed, tokens
+from tests.graph.test_hosts import stream_parts, tokens
 from tests.reading import listed_branches, said
 from unsay.errors import ConfigurationError, ToolStepsError
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
@@ -70,7 +70,7 @@ def test_the_answers_tokens_stream_with_tools() -> None:
     """A host that streams messages sees the answer's pieces, subgraphs or not."""
     graph = make(ScriptedChat(replies={"train": ASK}), ScriptedJudge(), tools=[trains])
 
-    pieces = tokens(streamed(graph, "When is the train?"))
+    pieces = tokens(stream_parts(graph, "When is the train?"))
 
     assert len(pieces) > 2
     assert "".join(text for _, text in pieces) == "It leaves at 10:15."
@@ -82,7 +82,7 @@ def test_held_streaming_holds_with_tools_too() -> None:
     judge = ScriptedJudge(scores={"Fish": 0.1})
     graph = make(chat, judge, tools=[trains], settings={"stream": "held"})
 
-    pieces = tokens(streamed(graph, "When is the train?"))
+    pieces = tokens(stream_parts(graph, "When is the train?"))
 
     assert ["It leaves at 10:15."] == [text for _, text in pieces]
 

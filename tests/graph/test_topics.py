@@ -54,11 +54,11 @@ def test_the_seeds_three_questions(scenario: dict[str, str], language: Language)
     assert second_view[-1] == second
     assert not any(scenario[first] in text for text in second_view)
     assert chat.calls[1][0].type == "system"
-    left = state["topics"][1]["summary"]
+    summary = state["topics"][1]["summary"]
     salt = graph.checkpointer.get_tuple(config()).checkpoint["channel_values"]["salt"]
-    told = summary_message([left], Texts(language).salted(salt)).content
-    assert second in left
-    assert third_view == [first, scenario[first], f"{told}\n\n{third}"]
+    content = summary_message([summary], Texts(language).salted(salt)).content
+    assert second in summary
+    assert third_view == [first, scenario[first], f"{content}\n\n{third}"]
     assert [t["id"] for t in state["topics"]] == ["topic-1", "topic-2"]
     assert "Python" in state["current_topic"]
     assert len(state["messages"]) == 6
@@ -126,9 +126,9 @@ def test_a_rollback_past_a_topic_forgets_its_summary() -> None:
     first = say(graph, "one")["checkpoints"][0]["id"]
     say(graph, "new two", "newer three", f"/rollback {first}", "four")
 
-    told = " ".join(str(m.content) for m in chat.calls[-1])
-    assert "two" not in told
-    assert "three" not in told
+    text = " ".join(str(m.content) for m in chat.calls[-1])
+    assert "two" not in text
+    assert "three" not in text
     assert said(chat.calls[-1])[-1] == "human: four"
 
 

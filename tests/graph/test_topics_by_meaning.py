@@ -58,7 +58,8 @@ def test_the_topic_of_a_return_is_chosen_by_meaning(language: str) -> None:
     first, second, third, back = TALKS[language]
     shown: dict[bool, list[str]] = {}
     for has_embeddings in (False, True):
-        model, embeddings = Numbered(), Trigrams()
+        model = Numbered()
+        embeddings = Trigrams()
         given: dict[str, Any] = {"embeddings": embeddings} if has_embeddings else {}
         graph = make(model, settings=LOCAL, **given)
         say(graph, first, second, third)
@@ -96,7 +97,8 @@ def test_a_detector_of_the_host_keeps_its_choice() -> None:
     """The topic that it names is shown, and no embeddings are asked."""
     first, second, third, back = TALKS["en"]
     detector = ScriptedDetector(shifts={second: "new", third: "new", back: "back"})
-    model, embeddings = Numbered(), Trigrams()
+    model = Numbered()
+    embeddings = Trigrams()
     say(
         make(model, settings=LOCAL, detector=detector, embeddings=embeddings),
         first,

@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from tests.graph.kit import Numbered, last_text, make, say, scores
 from tests.reading import replayed, state_of
-from tests.threads import registry_of
+from tests.threads import open_conversation, registry_of
 from unsay import AsyncConversation, Conversation, Registry
 from unsay.cli.run import language_of_thread
 from unsay.errors import (
@@ -24,11 +24,9 @@ from unsay.testing import ScriptedDetector
 pytestmark = pytest.mark.usefixtures("closes_databases")
 
 
-def opened(model: Any = None, **options: Any) -> Conversation:
+def open_thread(model: Any = None, **options: Any) -> Conversation:
     """A conversation with two turns."""
-    conversation = Conversation.open(
-        ":memory:", thread="t", model=model or Numbered(), judge=scores(), **options
-    )
+    conversation = open_conversation(model=model, **options)
     conversation.say("What is a list?")
     conversation.say("What is a dictionary?")
     return conversation
@@ -39,7 +37,7 @@ def labels(conversation: Conversation) -> dict[str, str]:
     return dict(registry_of(conversation).label().labels)
 
 
-def kept(conversation: Conversation) -> tuple[Any, ...]:
+def undoable_parts(conversation: Conversation) -> tuple[Any, ...]:
     """All that these verbs change."""
     return (
         conversation.messages(),
@@ -69,18 +67,18 @@ DEEDS = {
 @pytest.mark.parametrize("deed", DEEDS)
 def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
     """Undo brings back exactly what was before a deed, redo exactly what was after it."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.pins.add(turn=1)
     registry_of(conversation).label(project="one")
-    before = kept(conversation)
+    before = undoable_parts(conversation)
     DEEDS[deed](conversation)
-    after = kept(conversation)
+    after = undoable_parts(conversation)
     assert before != after
     for _ in range(2):
         conversation.undo()
-        assert before == kept(conversation)
+        assert before == undoable_parts(conversation)
         conversation.redo()
-        assert after == kept(conversation)
+        assert after == undoable_parts(conversation)
     assert conversation.messages() == replayed(conversation).messages
 
 
@@ -88,7 +86,7 @@ def test_undo_and_redo_are_of_the_last_action(deed: str) -> None:
 @pytest.mark.parametrize("deed", DEEDS)
 def test_the_metadata_are_of_the_newest_checkpoint(deed: str) -> None:
     """After each deed, its undo and its redo `checkpoint_metadata` describes the newest one."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.pins.add(turn=1)
     DEEDS[deed](conversation)
     assert_metadata(conversation)
@@ -103,12 +101,12 @@ def test_the_metadata_are_empty_again_without_a_checkpoint() -> None:
     conversation.checkpoint("the move", task=True)
     assert_metadata(conversation)
     conversation.undo()
-    assert {} == stored(conversation)["checkpoint_metadata"]
+    assert {} == stored_state(conversation)["checkpoint_metadata"]
     conversation.redo()
     assert_metadata(conversation)
 
 
-def stored(conversation: Conversation) -> dict[str, Any]:
+def stored_state(conversation: Conversation) -> dict[str, Any]:
     """The graph's state."""
     values: dict[str, Any] = state_of(conversation)
     return values
@@ -116,12 +114,17 @@ def stored(conversation: Conversation) -> dict[str, Any]:
 
 def assert_metadata(conversation: Conversation) -> None:
     """The metadata are those of the checkpoint that is last in the transcript."""
-    made, metadata = conversation.checkpoints(), stored(conversation)["checkpoint_metadata"]
-    places: dict[str | None, int] = {m.id: i for i, m in enumerate(conversation.messages(), 1)}
-    last = max(places.get(each["message_id"], 0) for each in made)
-    newest = [each for each in made if places.get(each["message_id"], 0) == last][-1]
-    assert (newest["id"], newest["name"]) == (metadata["checkpoint_id"], metadata["name"])
-    assert (newest["score"], last) == (metadata["quality_score"], metadata["message_count"])
+    checkpoints = conversation.checkpoints()
+    metadata = stored_state(conversation)["checkpoint_metadata"]
+    positions: dict[str | None, int] = {m.id: i for i, m in enumerate(conversation.messages(), 1)}
+    last = max(positions.get(checkpoint["message_id"], 0) for checkpoint in checkpoints)
+    checkpoint = [
+        checkpoint
+        for checkpoint in checkpoints
+        if positions.get(checkpoint["message_id"], 0) == last
+    ][-1]
+    assert (checkpoint["id"], checkpoint["name"]) == (metadata["checkpoint_id"], metadata["name"])
+    assert (checkpoint["score"], last) == (metadata["quality_score"], metadata["message_count"])
 
 
 @pytest.mark.parametrize(
@@ -149,29 +152,31 @@ def test_a_compiled_graph_says_what_it_undid(order: str, undone: str) -> None:
 def test_a_retry_asks_for_another_answer() -> None:
     """No request of a retry equals an earlier one: it has the earlier answers."""
     model = Numbered()
-    conversation = opened(model)
+    conversation = open_thread(model)
     conversation.retry()
     conversation.retry()
-    asked = [model.texts(call)[-1] for call in range(1, 4)]
-    assert 3 == len(set(asked))
-    assert "This is draft 2" in asked[1]
-    assert "This is draft 3" in asked[2]
+    texts = [model.texts(call)[-1] for call in range(1, 4)]
+    assert 3 == len(set(texts))
+    assert "This is draft 2" in texts[1]
+    assert "This is draft 3" in texts[2]
 
 
 def test_a_retry_keeps_the_names_of_checkpoints() -> None:
     """The new answer has the old one's named checkpoints, also several; undo gives them back."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.checkpoint("one")
     conversation.checkpoint("two")
     conversation.retry()
     newest = conversation.messages()[-1].id
-    named = {each["name"]: each["message_id"] for each in conversation.checkpoints()}
+    named = {
+        checkpoint["name"]: checkpoint["message_id"] for checkpoint in conversation.checkpoints()
+    }
     assert named["one"] == named["two"] == newest
 
 
 def test_an_edit_keeps_the_old_messages_as_a_branch() -> None:
     """The turn's question is replaced and answered; all that followed is one branch."""
-    conversation = opened()
+    conversation = open_thread()
     old = conversation.messages()
     reply = conversation.edit(1, "What is a tuple?\nIn two lines.")
     assert ["What is a tuple?\nIn two lines.", reply.text] == texts(conversation.messages())
@@ -183,12 +188,12 @@ def test_an_edit_keeps_the_old_messages_as_a_branch() -> None:
 
 def test_a_removed_turn_leaves_the_later_ones() -> None:
     """One turn goes to a branch; the checkpoints of the others have the numbers of their turns."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.say("What is a set?")
     first, second, third = turns(conversation)
     conversation.remove(2)
     assert [first, third] == turns(conversation)
-    assert [1, 2] == [each["turn"] for each in conversation.checkpoints()]
+    assert [1, 2] == [checkpoint["turn"] for checkpoint in conversation.checkpoints()]
     branch = conversation.branches()[1]
     assert ("remove", 1) == (branch.kind, branch.turns)
     conversation.restore(branch.id)
@@ -196,7 +201,7 @@ def test_a_removed_turn_leaves_the_later_ones() -> None:
     conversation.undo()
     conversation.undo()
     assert [first, second, third] == turns(conversation)
-    assert [1, 2, 3] == [each["turn"] for each in conversation.checkpoints()]
+    assert [1, 2, 3] == [checkpoint["turn"] for checkpoint in conversation.checkpoints()]
 
 
 def test_a_turn_is_removed_by_an_order() -> None:
@@ -225,8 +230,12 @@ def test_a_range_of_turns_is_not_removed() -> None:
 def test_the_first_task_starts_at_the_beginning() -> None:
     """A thread without an answer can go back to the start of its first task."""
     conversation = Conversation.open(":memory:", thread="t", model=Numbered(), judge=scores())
-    made = conversation.checkpoint("one", task=True)
-    assert (None, 0, "task_start") == (made["message_id"], made["turn"], made["reason"])
+    checkpoint = conversation.checkpoint("one", task=True)
+    assert (None, 0, "task_start") == (
+        checkpoint["message_id"],
+        checkpoint["turn"],
+        checkpoint["reason"],
+    )
     conversation.say("What is a list?")
     conversation.checkpoint("two", task=True)
     conversation.say("What is a dictionary?")
@@ -253,7 +262,7 @@ def turns(conversation: Conversation) -> list[str]:
 
 def test_an_edit_of_no_turn_changes_nothing() -> None:
     """A turn that does not exist and an empty text are refused."""
-    conversation = opened()
+    conversation = open_thread()
     old = conversation.messages()
     with pytest.raises(UnknownTurnError):
         conversation.edit(3, "What is a tuple?")
@@ -274,7 +283,7 @@ SUMMARY = "They asked what a list and a dictionary are."
 def long(end: str) -> str:
     """A long answer without repetitions, with its own last word."""
     return (
-        " ".join(f"{end}{place} precedes {end}{place * 7 + 100}" for place in range(60))
+        " ".join(f"{end}{position} precedes {end}{position * 7 + 100}" for position in range(60))
         + f" {end}."
     )
 
@@ -283,7 +292,8 @@ class Lines:
     """A model that gives these replies in order, and the last one again, and keeps its requests."""
 
     def __init__(self, *replies: str) -> None:
-        self.replies, self.requests = replies, list[str]()
+        self.replies = replies
+        self.requests = list[str]()
 
     def __call__(self, messages: list[AnyMessage]) -> AIMessage:
         """The next reply."""
@@ -291,9 +301,10 @@ class Lines:
         return AIMessage(self.replies[min(len(self.requests), len(self.replies)) - 1])
 
 
-def compacted(summary: str = SUMMARY) -> tuple[Conversation, Lines, Lines]:
+def compact_conversation(summary: str = SUMMARY) -> tuple[Conversation, Lines, Lines]:
     """Two turns of one topic with long answers, the model, and the summarizer."""
-    model, summarizer = Lines(long("One"), long("Two"), SET), Lines(summary)
+    model = Lines(long("One"), long("Two"), SET)
+    summarizer = Lines(summary)
     conversation = Conversation.open(
         ":memory:",
         model=model,
@@ -310,11 +321,11 @@ def compacted(summary: str = SUMMARY) -> tuple[Conversation, Lines, Lines]:
 @pytest.mark.parametrize("up_to", [1, "1", "first"])
 def test_a_compaction_by_hand_reaches_up_to_its_place(up_to: int | str) -> None:
     """A summary of the configured summarizer replaces the first turn; the second is sent in full."""
-    conversation, model, summarizer = compacted()
+    conversation, model, summarizer = compact_conversation()
     before = conversation.messages()
-    made = conversation.compact(up_to)
-    assert [m.id for m in before[:2]] == list(made.message_ids)
-    assert SUMMARY == made.summary
+    omission = conversation.compact(up_to)
+    assert [m.id for m in before[:2]] == list(omission.message_ids)
+    assert SUMMARY == omission.summary
     assert "One." in summarizer.requests[0]
     assert "Two." not in summarizer.requests[0]
     assert before == conversation.messages()
@@ -326,10 +337,10 @@ def test_a_compaction_by_hand_reaches_up_to_its_place(up_to: int | str) -> None:
 
 def test_without_a_place_all_is_summarized_but_pins() -> None:
     """The newest answer is the default; a pinned turn is still sent in full."""
-    conversation, model, _ = compacted()
+    conversation, model, _ = compact_conversation()
     conversation.pins.add(turn=1)
-    made = conversation.compact()
-    assert [m.id for m in conversation.messages()[2:]] == list(made.message_ids)
+    omission = conversation.compact()
+    assert [m.id for m in conversation.messages()[2:]] == list(omission.message_ids)
     conversation.say("What is a set?")
     assert "One." in model.requests[-1]
     assert "Two." not in model.requests[-1]
@@ -337,7 +348,7 @@ def test_without_a_place_all_is_summarized_but_pins() -> None:
 
 def test_a_summary_of_a_removed_turn_does_not_return_with_a_rolled_back_branch() -> None:
     """The removal drops the summary although a rollback had removed the summary's last messages."""
-    conversation, model, _ = compacted()
+    conversation, model, _ = compact_conversation()
     conversation.say("What is a set?")
     conversation.compact()
     conversation.rollback(turns=1)
@@ -357,14 +368,14 @@ async def test_async_code_compacts_by_hand() -> None:
         ":memory:", model=Lines(long("One")), judge=scores(), summarizer=Lines(SUMMARY)
     )
     await conversation.say("What is a list?")
-    made = await conversation.compact()
-    assert (2, SUMMARY) == (len(made.message_ids), made.summary)
+    omission = await conversation.compact()
+    assert (2, SUMMARY) == (len(omission.message_ids), omission.summary)
     await conversation.close()
 
 
 def test_undo_of_a_compaction_by_hand_sends_the_messages_again() -> None:
     """Undo says what it undid and gives the messages back to the context; redo replaces them."""
-    conversation, model, _ = compacted()
+    conversation, model, _ = compact_conversation()
     conversation.compact()
     undone = "The messages are sent to the model again. /redo reverses this."
     redone = "A summary replaces the messages in the context. /undo reverses this."
@@ -383,7 +394,7 @@ def said_by(conversation: Conversation, order: str) -> str:
 
 def test_a_compaction_by_hand_is_refused_where_nothing_is_left() -> None:
     """A second one up to the same turn, an unknown turn and an unknown checkpoint say why."""
-    conversation, _, _ = compacted()
+    conversation, _, _ = compact_conversation()
     conversation.compact(1)
     with pytest.raises(InputError, match="no message up to there"):
         conversation.compact(1)
@@ -410,11 +421,11 @@ def test_a_compaction_up_to_an_offloaded_turn_is_refused() -> None:
 
 def test_a_failed_summary_by_hand_changes_nothing() -> None:
     """The person asked for it, so the error is raised; there is nothing new to undo."""
-    conversation, _, _ = compacted(long("Three") * 9)
-    before = stored(conversation)
+    conversation, _, _ = compact_conversation(long("Three") * 9)
+    before = stored_state(conversation)
     with pytest.raises(SummarizationError):
         conversation.compact()
-    assert before == stored(conversation)
+    assert before == stored_state(conversation)
 
 
 @pytest.mark.parametrize(
@@ -455,7 +466,7 @@ def test_a_refused_compaction_speaks_japanese() -> None:
 
 def test_a_range_is_no_place_of_a_compaction() -> None:
     """It is refused as what it is, in both languages, and not looked up as a name."""
-    conversation, _, _ = compacted()
+    conversation, _, _ = compact_conversation()
     with pytest.raises(InputError, match=re.escape("'1-2' is a range: write only its last turn")):
         conversation.compact("1-2")
     japanese = Conversation.open(":memory:", model=Lines(long("One")), judge=scores())
@@ -465,21 +476,21 @@ def test_a_range_is_no_place_of_a_compaction() -> None:
 
 def test_a_compaction_by_hand_is_in_the_event_log() -> None:
     """So are its undo and its redo."""
-    conversation, _, _ = compacted()
+    conversation, _, _ = compact_conversation()
     before = len(registry_of(conversation).events())
     conversation.compact(1)
     conversation.undo()
     conversation.redo()
     logged = [
-        (each["type"], each["data"].get("summary"))
-        for each in registry_of(conversation).events()[before:]
+        (event["type"], event["data"].get("summary"))
+        for event in registry_of(conversation).events()[before:]
     ]
     assert [("compaction", SUMMARY), ("expand", None), ("compaction", SUMMARY)] == logged
 
 
 def test_a_reply_names_the_checkpoints_that_an_edit_removed() -> None:
     """The named checkpoint of the old answer is gone, and the reply says so."""
-    conversation = opened()
+    conversation = open_thread()
     conversation.checkpoint("good")
     reply = conversation.edit(1, "What is a tuple?")
     assert ("good",) == reply.checkpoints_removed
@@ -497,8 +508,8 @@ def test_a_thread_has_labels_before_its_first_message(tmp_path: Path) -> None:
         conversation.say("Is it red?")
         assert {"project": "one"} == labels(conversation)
         with Registry.open(tmp_path / "t.db") as registry:
-            found = registry.sessions(labels={"project": "one"}).sessions
-            assert ["t"] == [each.thread_id for each in found]
+            sessions = registry.sessions(labels={"project": "one"}).sessions
+            assert ["t"] == [session.thread_id for session in sessions]
 
 
 def test_an_emptied_conversation_keeps_its_language(tmp_path: Path) -> None:

@@ -57,8 +57,8 @@ RIGHT = {
 
 def methods(cls: type) -> list[str]:
     """Names of a class's public methods, except those that open and close it."""
-    found = inspect.getmembers(cls, inspect.isfunction)
-    return [name for name, _ in found if not name.startswith("_") and name != "close"]
+    functions = inspect.getmembers(cls, inspect.isfunction)
+    return [name for name, _ in functions if not name.startswith("_") and name != "close"]
 
 
 VERBS = sorted(
@@ -73,13 +73,13 @@ def calls(method: Any) -> Iterator[dict[str, Any]]:
     """Keyword arguments with one wrong value each, once for each parameter."""
     parameters = inspect.signature(method).parameters.values()
     needed = {
-        each.name: RIGHT[each.name]
-        for each in parameters
-        if each.default is each.empty and each.name in RIGHT
+        parameter.name: RIGHT[parameter.name]
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.name in RIGHT
     }
-    for each in parameters:
+    for parameter in parameters:
         for wrong in WRONG:
-            yield {**needed, each.name: wrong}
+            yield {**needed, parameter.name: wrong}
     yield {**needed, "unheard_of": 1}
 
 
@@ -95,8 +95,8 @@ def test_only_our_errors_leave_a_conversation(name: str, model: ScriptedChat) ->
     with Conversation.open(
         ":memory:", thread="trip", model=model, judge=ScriptedJudge()
     ) as conversation:
-        for words in ("How do I travel?", "How long?"):
-            conversation.say(words)
+        for text in ("How do I travel?", "How long?"):
+            conversation.say(text)
         verb = attrgetter(name)(conversation)
         for arguments in calls(verb):
             before = conversation.timeline(), conversation.messages(), conversation.pins.list()

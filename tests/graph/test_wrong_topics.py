@@ -51,11 +51,11 @@ FACTS = {
 }
 FILLERS = {
     "en": [
-        f"Tell me about {each}." for each in ("bread", "tides", "maps", "violins", "glass", "chess")
+        f"Tell me about {item}." for item in ("bread", "tides", "maps", "violins", "glass", "chess")
     ],
     "ja": [
-        f"{each}について教えてください。"
-        for each in ("食パン", "潮の満ち引き", "地図", "火山", "硝子", "将棋")
+        f"{item}について教えてください。"
+        for item in ("食パン", "潮の満ち引き", "地図", "火山", "硝子", "将棋")
     ],
 }
 
@@ -114,8 +114,8 @@ def test_a_conversation_finds_what_was_left_out(
         for question, answer in questions:
             conversation.say(question)
             assert answer in "\n".join(model.texts())
-        kept = [str(message.content) for message in conversation.messages()]
-    assert [*said, *(question for question, _ in questions)] == kept[::2]
+        texts = [str(message.content) for message in conversation.messages()]
+    assert [*said, *(question for question, _ in questions)] == texts[::2]
 
 
 @pytest.mark.sample(every=2)

@@ -33,15 +33,15 @@ class Ways:
         self.conversation.preview(turns=turns)
         self.conversation.rollback(turns=turns)
 
-    @step(2, place=PLACES)
-    def restore(self, place: int) -> None:
+    @step(2, position=PLACES)
+    def restore(self, position: int) -> None:
         """Restore what was removed."""
-        self.conversation.restore(self._abandoned(place))
+        self.conversation.restore(self._abandoned(position))
 
-    @step(place=PLACES, which=PLACES)
-    def pick(self, place: int, which: int) -> None:
+    @step(position=PLACES, which=PLACES)
+    def pick(self, position: int, which: int) -> None:
         """Somebody takes a message of an abandoned line over."""
-        branch = self._abandoned(place)
+        branch = self._abandoned(position)
         # A crash can leave a stored branch whose event was never committed.
         cut = replayed(self.conversation).branches.get(branch, ())
         if cut:
@@ -51,14 +51,16 @@ class Ways:
     def fork(self) -> None:
         """Continue in a fork with everything that was answered in this thread."""
         self.forks += 1
-        other = self.conversation.fork(thread=f"fork-{self.forks}")
-        transcript = [message_to_dict(message) for message in other.messages()]
+        fork = self.conversation.fork(thread=f"fork-{self.forks}")
+        transcript = [message_to_dict(message) for message in fork.messages()]
         source = [message_to_dict(message) for message in self.conversation.messages()]
         assert transcript == source[: len(transcript)]
-        assert transcript == [message_to_dict(m) for m in replayed(other).messages]
+        assert transcript == [message_to_dict(m) for m in replayed(fork).messages]
 
-    def _abandoned(self, place: int) -> str:
-        lines = [each.id for each in self.conversation.branches() if each.id.startswith("branch-")]
+    def _abandoned(self, position: int) -> str:
+        lines = [
+            branch.id for branch in self.conversation.branches() if branch.id.startswith("branch-")
+        ]
         if not lines:
             raise UnknownBranchError("nothing was cut yet")
-        return lines[place % len(lines)]
+        return lines[position % len(lines)]

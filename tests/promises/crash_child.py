@@ -15,9 +15,9 @@ FOLDER = Path(sys.argv[1])
 WHERE = sys.argv[2]
 
 
-def die_at(place: str) -> None:
+def die_at(position: str) -> None:
     """End here, at once, if this is the chosen place."""
-    if place == WHERE:
+    if position == WHERE:
         os.kill(os.getpid(), signal.SIGKILL)
 
 

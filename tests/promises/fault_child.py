@@ -31,7 +31,8 @@ class Model:
     def __call__(self, messages: Any) -> str:
         """A long answer."""
         del messages
-        meanwhile, self.meanwhile = self.meanwhile, None
+        meanwhile = self.meanwhile
+        self.meanwhile = None
         if meanwhile is not None:
             meanwhile()
         return LONG
@@ -44,7 +45,7 @@ def open_in(folder: Path, model: Model | None = None) -> Conversation:
     )
 
 
-def said(conversation: Conversation) -> list[str]:
+def short_transcript(conversation: Conversation) -> list[str]:
     """The transcript as `role: words`, the words cut short."""
     return [f"{message.type}: {text_of(message)[:20]}" for message in conversation.messages()]
 
@@ -53,7 +54,7 @@ def said(conversation: Conversation) -> list[str]:
 def small_files(folder: Path, conversation: Conversation) -> Iterator[None]:
     """No file can grow any more, as on a disk with a quota."""
     del conversation
-    size = sum((each.stat().st_size for each in folder.iterdir()), 0)
+    size = sum((path.stat().st_size for path in folder.iterdir()), 0)
     hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
     resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, hard))
     try:
@@ -146,15 +147,15 @@ FAULTS: dict[str, Fault] = {
 REOPENED = {"read-only-file", "read-only-folder"}
 
 
-def run(folder: Path, name: str, when: str) -> dict[str, Any]:
+def run(folder: Path, name: str, moment: str) -> dict[str, Any]:
     """Two turns, a fault in which a third is tried, and the third after it."""
     model = Model()
     conversation = open_in(folder, model)
     for question in ("q1", "q2"):
         conversation.say(question)
-    before = said(conversation)
+    before = short_transcript(conversation)
     with ExitStack() as stack:
-        if when == "in-the-model":
+        if moment == "in-the-model":
             model.meanwhile = lambda: stack.enter_context(FAULTS[name](folder, conversation))
         else:
             stack.enter_context(FAULTS[name](folder, conversation))
@@ -162,11 +163,12 @@ def run(folder: Path, name: str, when: str) -> dict[str, Any]:
     if name in REOPENED:
         conversation = open_in(folder)
     with conversation:
-        after = said(conversation)
+        after = short_transcript(conversation)
         conversation.say("q3")
         conversation.rollback(turns=1)
         conversation.undo()
-        final, events = said(conversation), len(registry_of(conversation).events())
+        final = short_transcript(conversation)
+        events = len(registry_of(conversation).events())
     return {"before": before, "errors": errors, "after": after, "final": final, "events": events}
 
 
@@ -185,11 +187,11 @@ def main() -> None:
     with Conversation.open(":memory:", model=lambda _: LONG, judge=lambda _: 0.9) as warm:
         warm.say("everything is imported by now")
         warm.rollback(turns=1)
-    for each in sys.argv[2:]:
-        name, when = each.split(":")
-        folder = Path(sys.argv[1]) / f"{name}-{when}"
+    for item in sys.argv[2:]:
+        name, moment = item.split(":")
+        folder = Path(sys.argv[1]) / f"{name}-{moment}"
         folder.mkdir()
-        print(json.dumps(run(folder, name, when)))
+        print(json.dumps(run(folder, name, moment)))
         shutil.rmtree(folder)
 
 

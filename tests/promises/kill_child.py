@@ -57,21 +57,23 @@ class Parts:
 
     def script(self, messages: list[Any]) -> Any:
         """An answer that follows from the question and the attempt alone; each call is paid for."""
-        asked = question_of(messages)
+        question = question_of(messages)
         attempt = attempt_of(messages)
-        self.write("paid.txt", asked)
+        self.write("paid.txt", question)
         if "ummarize" in text_of(messages[-1]):
             return "They talked about lists."
-        good = f"This answers {asked}, attempt {attempt}."
-        if "at length" in asked:
-            return " ".join([good, *(f"Then {place} follows." for place in range(60))])
-        if "UsageAccount" in asked and attempt == 1:
-            call = {"name": "book", "args": {"seat": asked[-2]}}
-            return ToolCalls(calls=[call], then=BAD if "badly" in asked else "You have {result}.")
-        if "Look" in asked:
+        good = f"This answers {question}, attempt {attempt}."
+        if "at length" in question:
+            return " ".join([good, *(f"Then {position} follows." for position in range(60))])
+        if "UsageAccount" in question and attempt == 1:
+            call = {"name": "book", "args": {"seat": question[-2]}}
+            return ToolCalls(
+                calls=[call], then=BAD if "badly" in question else "You have {result}."
+            )
+        if "Look" in question:
             return ToolCalls(calls=[{"name": "look"}], then="It is {result}.")
         bad = {"twice": 1, "thrice": 2, "always": 9}
-        return BAD if attempt <= max([0, *(n for w, n in bad.items() if w in asked)]) else good
+        return BAD if attempt <= max([0, *(n for w, n in bad.items() if w in question)]) else good
 
     def tools(self) -> list[Any]:
         """One that can be taken back, and one without consequences."""
@@ -111,9 +113,9 @@ class Parts:
 class Instants:
     """Counts the instants at which a process may be killed, and kills it at one of them."""
 
-    def __init__(self, at: int | None) -> None:
+    def __init__(self, instant: int | None) -> None:
         self.count = 0
-        self._at = at
+        self._at = instant
         self._mutex = threading.Lock()
 
     def pass_by(self) -> None:
@@ -127,7 +129,8 @@ class Instants:
         """Have every write of a database come by: before it, inside it, and after it."""
         for connection in (database.saver.conn, database.store.conn):
             connection.set_trace_callback(self._traced)
-        saver, store = cast("Any", database.saver), cast("Any", database.store)
+        saver = cast("Any", database.saver)
+        store = cast("Any", database.store)
         for name in ("put", "put_writes", "delete_thread"):
             setattr(saver, name, self._around(getattr(saver, name), lambda *_: True))
         store.batch = self._around(store.batch, _puts)
@@ -138,13 +141,13 @@ class Instants:
 
     def _around(self, call: Callable[..., Any], writes: Callable[..., bool]) -> Callable[..., Any]:
         def around(*args: Any, **options: Any) -> Any:
-            given = [list(each) if _is_stream(each) else each for each in args]
-            if not writes(*given):
-                return call(*given, **options)
+            given_args = [list(arg) if _is_stream(arg) else arg for arg in args]
+            if not writes(*given_args):
+                return call(*given_args, **options)
             self.pass_by()
-            made = call(*given, **options)
+            new_call = call(*given_args, **options)
             self.pass_by()
-            return made
+            return new_call
 
         return around
 
@@ -154,19 +157,19 @@ def _is_stream(value: Any) -> bool:
 
 
 def _puts(operations: Any) -> bool:
-    return any(isinstance(each, PutOp) for each in operations)
+    return any(isinstance(step, PutOp) for step in operations)
 
 
-def act(conversation: Conversation, each: Act, durability: str | None) -> str | None:
+def act(conversation: Conversation, step: Act, durability: str | None) -> str | None:
     """Do one thing in a conversation; the id of the message that it ended in."""
-    verb, *given = each
+    verb, *arguments = step
     if verb == "say" and durability:
-        value = {"messages": [HumanMessage(given[0], id=given[1])]}
+        value = {"messages": [HumanMessage(arguments[0], id=arguments[1])]}
         config: Any = {"configurable": {"thread_id": THREAD}}
         state = conversation.graph.invoke(value, config, durability=durability)
         return str(state["messages"][-1].id)
     if verb == "say":
-        return conversation.say(given[0], turn_id=given[1]).message_id
+        return conversation.say(arguments[0], turn_id=arguments[1]).message_id
     if verb == "restore":
         conversation.restore(_newest_branch(conversation))
     elif verb == "pick":
@@ -175,51 +178,51 @@ def act(conversation: Conversation, each: Act, durability: str | None) -> str | 
     elif verb == "fork":
         conversation.fork(thread=OTHER)
     elif verb == "rollback":
-        conversation.rollback(turns=int(given[0]))
+        conversation.rollback(turns=int(arguments[0]))
     elif verb in ("edit", "remove"):
-        getattr(conversation, verb)(int(given[0]), *given[1:])
+        getattr(conversation, verb)(int(arguments[0]), *arguments[1:])
     elif verb == "purge":
         registry_of(conversation).purge()
     else:
-        getattr(conversation, verb)(*given)
+        getattr(conversation, verb)(*arguments)
     return None
 
 
 def _newest_branch(conversation: Conversation) -> str:
-    return next(each.id for each in conversation.branches() if each.id.startswith("branch-"))
+    return next(branch.id for branch in conversation.branches() if branch.id.startswith("branch-"))
 
 
 def _answer_of(conversation: Conversation, branch: str) -> str:
-    found = [
+    rollbacks = [
         event["data"] for event in registry_of(conversation).events() if event["type"] == "rollback"
     ]
-    removed = next(data["removed"] for data in found if data["branch_id"] == branch)
+    removed = next(data["removed"] for data in rollbacks if data["branch_id"] == branch)
     return str(removed[-1])
 
 
-def play(asked: dict[str, Any]) -> None:
+def play(request: dict[str, Any]) -> None:
     """Do some things one after the other, and tell of each that it is done."""
-    parts = Parts(Path(asked["folder"]))
+    parts = Parts(Path(request["folder"]))
     database = cast("FileDatabase", open_database(parts.folder / "talk.db"))
-    with Conversation.open(database, **parts.options(tools=asked["tools"])) as conversation:
-        instants = Instants(asked["at"])
+    with Conversation.open(database, **parts.options(tools=request["tools"])) as conversation:
+        instants = Instants(request["at"])
         instants.watch(database)
-        for each in asked["acts"]:
-            name = act(conversation, tuple(each), asked["durability"])
+        for step in request["acts"]:
+            name = act(conversation, tuple(step), request["durability"])
             parts.write("done.txt", json.dumps(name))
-            if asked["tells"]:
+            if request["tells"]:
                 transcript = [f"{m.type}: {text_of(m)}" for m in conversation.messages()]
                 parts.write("record.txt", json.dumps(transcript))
         parts.write("instants.txt", str(instants.count))
     database.close()
 
 
-def child(asked: dict[str, Any]) -> None:
+def child(request: dict[str, Any]) -> None:
     """What a forked process does, to its end."""
     try:
-        play(asked)
+        play(request)
     except BaseException:  # noqa: BLE001 - the process's edge: the parent reads the traceback
-        (Path(asked["folder"]) / "error.txt").write_text(traceback.format_exc())
+        (Path(request["folder"]) / "error.txt").write_text(traceback.format_exc())
         os._exit(1)
     os._exit(0)
 

@@ -89,10 +89,11 @@ class Player:
 
     def __init__(self, script: dict[str, Any], folder: Path) -> None:
         self.requests: list[list[list[str]]] = []
-        self.calls, self.is_failing = 0, False
+        self.calls = 0
+        self.is_failing = False
         self.rooms: list[str] = []
         self.settings = {"summaries": "local", **script["settings"]}
-        kind = next(each for each in DOORS if each.__name__ == script["door"])
+        kind = next(door for door in DOORS if door.__name__ == script["door"])
         self.door = type(kind.__name__, (kind,), {"__init__": lambda *_: None})()
         self.door.path = folder / "threads.db"
         if kind is Shell or script["place"] == "file":
@@ -127,12 +128,14 @@ class Player:
 
     def model(self, messages: Sequence[BaseMessage]) -> AIMessage:
         """Return the next answer, or call the tool; the request is noted."""
-        self.requests.append([[each.type, masked(text_of(each))] for each in messages])
+        self.requests.append(
+            [[message.type, without_ids(text_of(message))] for message in messages]
+        )
         if self.is_failing:
             raise ConnectionError("no way to the model")
         self.calls += 1
-        newest = messages[-1]
-        if "reserve" in text_of(newest) and newest.type == "human":
+        message = messages[-1]
+        if "reserve" in text_of(message) and message.type == "human":
             call = {"name": "reserve", "args": {"to": f"inn {self.calls}"}, "id": f"c{self.calls}"}
             return AIMessage("", tool_calls=[call])
         quality = ("good", "good", "BAD", "MIDDLING", "good", "good", "MIDDLING")[self.calls % 7]
@@ -141,8 +144,8 @@ class Player:
     def judge(self, messages: Any) -> float:
         """Return the score of the newest answer, by a word of it."""
         text = "\n".join(str(message.text) for message in messages)
-        words = re.findall(r"A (BAD|MIDDLING|good) answer", text)
-        return _SCORES[words[-1]] if words else 0.9
+        question = re.findall(r"A (BAD|MIDDLING|good) answer", text)
+        return _SCORES[question[-1]] if question else 0.9
 
     def play(self, lines: Sequence[str]) -> list[dict[str, Any]]:
         """Give each line, then undo everything and redo it; return what was seen after each."""
@@ -156,7 +159,8 @@ class Player:
 
     def step(self, line: str, number: int, door: type[Door] | None = None) -> dict[str, Any]:
         """Give one line, and return what was seen of it."""
-        self.requests, text = [], f"{line}, {number}?" if line in QUESTIONS else line
+        self.requests = []
+        text = f"{line}, {number}?" if line in QUESTIONS else line
         self.is_failing = line.startswith("!fail")
         refusal = notice = None
         try:
@@ -165,15 +169,16 @@ class Player:
             elif door is not None:
                 refusal = door.carry_out(self.door, text).refusal
             else:
-                told = self.door.carry_out(text)
-                refusal, notice = told.refusal, told.notice
+                outcome = self.door.carry_out(text)
+                refusal = outcome.refusal
+                notice = outcome.notice
         except UnsayError as error:
             refusal = type(error).__name__
         self.is_failing = False
         return {
             "line": line,
             "refusal": refusal,
-            "notice": masked(notice or ""),
+            "notice": without_ids(notice or ""),
             "requests": self.requests,
             "rooms": list(self.rooms),
             **self.seen(),
@@ -181,7 +186,8 @@ class Player:
 
     def act(self, action: str, text: str) -> None:
         """Do what is no typed line."""
-        conversation, graph = self.door.conversation, self.door.conversation.graph
+        conversation = self.door.conversation
+        graph = self.door.conversation.graph
         messages: list[AnyMessage] = conversation.messages()
         match action:
             case "fail":
@@ -191,9 +197,11 @@ class Player:
             case "exchange":
                 conversation.add([("user", "And the moat?"), ("ai", "A good answer: wide.")])
             case "edit" if messages:
-                newest = messages[-1]
-                edited = newest.model_copy(update={"content": f"{text_of(newest)} (edited)"})
-                graph.update_state(config(), {"messages": [edited]})
+                message = messages[-1]
+                edited_message = message.model_copy(
+                    update={"content": f"{text_of(message)} (edited)"}
+                )
+                graph.update_state(config(), {"messages": [edited_message]})
             case "remove" if messages:
                 graph.update_state(
                     config(), {"messages": [RemoveMessage(id=messages[-1].id or "")]}
@@ -203,9 +211,9 @@ class Player:
             case "pick":
                 branch = conversation.branches()[-1:]
                 ids = [
-                    str(each.id)
-                    for each in messages[:2]
-                    if isinstance(each, HumanMessage | AIMessage)
+                    str(message.id)
+                    for message in messages[:2]
+                    if isinstance(message, HumanMessage | AIMessage)
                 ]
                 conversation.pick(ids, branch[0].id if branch else "nowhere")
             case "approve" | "reject":
@@ -222,21 +230,25 @@ class Player:
 
         def plain(value: Any) -> Any:
             if isinstance(value, dict):
-                return {name: plain(each) for name, each in value.items()}
+                return {name: plain(item) for name, item in value.items()}
             if isinstance(value, list | tuple):
-                return [plain(each) for each in value]
+                return [plain(item) for item in value]
             if isinstance(value, str):
-                return f"message {numbers[value]}" if value in numbers else masked(value)
+                return f"message {numbers[value]}" if value in numbers else without_ids(value)
             return value
 
         timeline = plain(json.loads(json.dumps(asdict(conversation.timeline()), default=str)))
-        branches = plain([asdict(each) for each in conversation.branches()])
+        branches = plain([asdict(branch) for branch in conversation.branches()])
         # Of one moment, and in the order of their random ids.
         for rows in (timeline["undone_calls"], timeline["branches"], branches):
             rows.sort(key=json.dumps)
         return {
             "transcript": [
-                [message.type, masked(text_of(message)), len(getattr(message, "tool_calls", ()))]
+                [
+                    message.type,
+                    without_ids(text_of(message)),
+                    len(getattr(message, "tool_calls", ())),
+                ]
                 for message in messages
             ],
             "timeline": timeline,
@@ -244,7 +256,7 @@ class Player:
         }
 
 
-def masked(text: str) -> str:
+def without_ids(text: str) -> str:
     """Return a text without ids, keys and times."""
     return _RANDOM.sub("RANDOM", text)
 

@@ -23,8 +23,8 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 2)
 
 
-def _say(words: str, *beats: tuple, documents: tuple[str, ...] = ()) -> Step:
-    return Step("say", {"words": words, "beats": list(beats), "documents": documents})
+def _say(text: str, *beats: tuple, documents: tuple[str, ...] = ()) -> Step:
+    return Step("say", {"text": text, "beats": list(beats), "documents": documents})
 
 
 FOUND = {
@@ -41,7 +41,7 @@ FOUND = {
     "S4": [
         _say("Go on"),
         _say("NEW: the weather?"),
-        Step("remove", {"place": 2}),
+        Step("remove", {"position": 2}),
         _say("How do lists work?"),
     ],
     "S5": [
@@ -57,7 +57,9 @@ FOUND = {
     "offloaded": [
         Step("reopen", {"settings": {"live_messages": 4}, "kind": "scripted"}),
         _say("How do lists work?"),
-        Step("add", {"messages": [HumanMessage("hello", id=f"m{place}") for place in range(6)]}),
+        Step(
+            "add", {"messages": [HumanMessage("hello", id=f"m{position}") for position in range(6)]}
+        ),
         _say("Go on", ("boom",)),
         _say("Go on", documents=("A page on lists.", "A BAD page.")),
     ],

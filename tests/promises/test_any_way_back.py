@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.events.events_kit import as_stored
 from tests.graph.back_kit import SHIFTS
 from tests.graph.kit import Numbered, config, scores
-from tests.graph.test_event_log_of_the_graph import checked
+from tests.graph.test_event_log_of_the_graph import check_events
 from tests.reading import branches, checkpoints, redo_depth, state_of, topics, undo_depth
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
@@ -63,12 +63,12 @@ class Model:
 
     def seen(self) -> Any:
         """The conversation now."""
-        now = state_of(self.conversation)
+        state = state_of(self.conversation)
         return (
             as_stored(self.conversation.messages()),
             checkpoints(self.conversation),
             [(run.label, run.start) for run in topics(self.conversation)],
-            sorted(each["topic_id"] for each in now.get("expanded", [])),
+            sorted(item["topic_id"] for item in state.get("expanded", [])),
         )
 
     def went_on(self) -> None:
@@ -93,19 +93,17 @@ def perform(model: Model, verb: str, number: int) -> None:
     conversation = model.conversation
     transcript = conversation.messages() if conversation.graph.get_state(config("t")).values else []
     names = (
-        [each.id for each in conversation.branches() if each.id.startswith("branch-")]
+        [branch.id for branch in conversation.branches() if branch.id.startswith("branch-")]
         if transcript
         else []
     )
-    lost = [
-        m.id for branch in branches(conversation) if branch.id in names for m in branch.messages
-    ]
+    ids = [m.id for branch in branches(conversation) if branch.id in names for m in branch.messages]
     answers = [m.id for m in transcript if m.type == "ai"]
     topics = [f"topic-{number + 1}"]
     doings: dict[str, tuple[list[Any], Callable[[Any], Any]]] = {
         "rollback": (transcript, lambda _: conversation.rollback(turns=number + 1)),
         "restore": (names, conversation.restore),
-        "message": (lost, conversation.restore),
+        "message": (ids, conversation.restore),
         "pick": (answers, lambda name: conversation.pick([name], "t")),
         "retry": (transcript, lambda _: conversation.retry()),
         "expand": (topics, conversation.restore),
@@ -134,12 +132,12 @@ def test_any_way_through_a_conversation(
     """Undo and redo are exact over any operations; the event log agrees; the state is bounded."""
     file = tmp_path_factory.mktemp("talk") / "t.db"
     judge = scores(0.9, 0.6, 0.1, 0.9, 0.1, 0.1, 0.6)
-    numbered = Numbered()
+    model_of_thread = Numbered()
 
     def start() -> Conversation:
         settings = {"checkpoint_on": ["score"]}
         return Conversation.open(
-            file, thread="t", model=numbered, judge=judge, detector=SHIFTS, settings=settings
+            file, thread="t", model=model_of_thread, judge=judge, detector=SHIFTS, settings=settings
         )
 
     model = Model(start())
@@ -162,7 +160,7 @@ def test_any_way_through_a_conversation(
             assert [] == ends.get(verb, [])
         assert model.here == model.seen(), (verb, number)
         if model.conversation.messages():
-            checked(model.conversation)
+            check_events(model.conversation)
         assert undo_depth(model.conversation) <= OPERATIONS
         assert len(model.future) == redo_depth(model.conversation)
     model.conversation.close()

@@ -30,12 +30,12 @@ class Recorder:
 @pytest.fixture(autouse=True)
 def judges(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Judges by the names that a panel may have."""
-    known: dict[str, Any] = {}
+    judges_by_name: dict[str, Any] = {}
     monkeypatch.setattr(
         "unsay.runtime.resolve_model",
-        lambda name, settings: resolve_model(known.get(name, name), settings),
+        lambda name, settings: resolve_model(judges_by_name.get(name, name), settings),
     )
-    return known
+    return judges_by_name
 
 
 def panel(judge: Any, judges: dict[str, Any], *, size: int, **settings: Any) -> dict[str, Any]:
@@ -55,7 +55,8 @@ DRIFTED: Said = {
 
 def test_an_inconsistent_answer_fails_in_the_same_call() -> None:
     """A good score does not save it; one call gives both numbers."""
-    judge, model = Recorder(DRIFTED, GOOD), Numbered()
+    judge = Recorder(DRIFTED, GOOD)
+    model = Numbered()
 
     state = say(make(model, judge), "When does the train leave?")
 
@@ -78,11 +79,11 @@ def test_the_reason_names_the_consistency_that_failed(
 ) -> None:
     """A rejection with the score 0.90 would otherwise be a riddle."""
     graph = make(Numbered(), **panel(Recorder(DRIFTED), judges, size=samples))
-    asked: Any = {"messages": [HumanMessage(question)]}
+    value: Any = {"messages": [HumanMessage(question)]}
 
     reasons = [
         event["reason"]
-        for event in graph.stream(asked, config(), stream_mode="custom")
+        for event in graph.stream(value, config(), stream_mode="custom")
         if event["unsay"] == "draft_rejected"
     ]
 
@@ -101,7 +102,8 @@ def test_an_answer_as_consistent_as_the_threshold_passes() -> None:
 
 def test_the_next_attempt_gets_the_advice_and_the_user_the_reason() -> None:
     """Two texts for two readers."""
-    judge, model = Recorder(DRIFTED, GOOD), Numbered()
+    judge = Recorder(DRIFTED, GOOD)
+    model = Numbered()
     graph = make(model, judge)
 
     events = [
@@ -112,10 +114,12 @@ def test_the_next_attempt_gets_the_advice_and_the_user_the_reason() -> None:
         if event.get("unsay") == "draft_rejected"
     ]
 
-    newest = model.texts(1)[-1]
-    assert "Keep the time 9:40." in newest
-    assert DRIFTED["reason"] in newest
-    assert [f"consistency 0.10 failed. {DRIFTED['reason']}"] == [each["reason"] for each in events]
+    text = model.texts(1)[-1]
+    assert "Keep the time 9:40." in text
+    assert DRIFTED["reason"] in text
+    assert [f"consistency 0.10 failed. {DRIFTED['reason']}"] == [
+        event["reason"] for event in events
+    ]
 
 
 def test_an_answer_that_changes_a_number_is_pointed_out_to_the_judge() -> None:
@@ -144,7 +148,7 @@ def test_rubrics_of_the_users_own_reach_the_judge() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "outcome", "score", "agreement"),
+    ("verdicts", "outcome", "score", "agreement"),
     [
         pytest.param([0.9, 0.8, 0.1], "passed", 0.8, 2 / 3, id="most-pass"),
         pytest.param([0.1, 0.2, 0.9], "failed", 0.2, 2 / 3, id="most-fail"),
@@ -153,21 +157,21 @@ def test_rubrics_of_the_users_own_reach_the_judge() -> None:
     ],
 )
 def test_a_panel_decides_by_majority(
-    given: list[Any],
+    verdicts: list[Any],
     outcome: str,
     score: float | None,
     agreement: float,
     judges: dict[str, Any],
 ) -> None:
     """The median counts, with the share that agrees; without a majority nothing changes."""
-    judge = Recorder(*[{"score": each, "reason": "r"} for each in given])
+    judge = Recorder(*[{"score": item, "reason": "r"} for item in verdicts])
     graph = make(Numbered(), **panel(judge, judges, size=3, max_rollbacks=0))
 
     state = say(graph, "When?")
 
-    noted = annotation_of(state["messages"][-1])
-    assert (outcome, score) == (noted["outcome"], noted["score"])
-    assert pytest.approx(agreement) == noted["agreement"]
+    annotation = annotation_of(state["messages"][-1])
+    assert (outcome, score) == (annotation["outcome"], annotation["score"])
+    assert pytest.approx(agreement) == annotation["agreement"]
 
 
 def test_a_panel_reads_question_and_answer_in_both_orders(judges: dict[str, Any]) -> None:
@@ -190,6 +194,6 @@ def test_a_panel_that_fails_says_why(judges: dict[str, Any]) -> None:
 
     state = say(make(Numbered(), **panel(judge, judges, size=3)), "When?")
 
-    noted = annotation_of(state["messages"][-1])
-    assert ("unscored", 1.0) == (noted["outcome"], noted["agreement"])
-    assert "ConnectionError: down" in noted["reason"]
+    annotation = annotation_of(state["messages"][-1])
+    assert ("unscored", 1.0) == (annotation["outcome"], annotation["agreement"])
+    assert "ConnectionError: down" in annotation["reason"]

@@ -11,13 +11,13 @@ pytestmark = pytest.mark.full
 WHOLE = ["human: Pay 5.", "ai: ", "tool: paid", "ai: It is paid."]
 
 
-def run(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, point: str, text: str) -> subprocess.CompletedProcess[str]:
     """A process that says a text and may be killed on the way."""
-    return run_child("tests.promises.crash_child", str(folder), where, text)
+    return run_child("tests.promises.crash_child", str(folder), point, text)
 
 
 @pytest.mark.parametrize(
-    ("where", "again"),
+    ("point", "second_text"),
     [
         pytest.param("model", "Pay 5.", id="before-the-model-and-said-again"),
         pytest.param("tool", "Pay 5.", id="in-the-tool-and-said-again"),
@@ -26,15 +26,15 @@ def run(folder: Path, where: str, text: str) -> subprocess.CompletedProcess[str]
         pytest.param("judge", "", id="at-the-judge-and-resumed"),
     ],
 )
-def test_a_turn_survives_signal_9(tmp_path: Path, where: str, again: str) -> None:
+def test_a_turn_survives_signal_9(tmp_path: Path, point: str, second_text: str) -> None:
     """Killed anywhere in a turn, the next process ends it: one question, one payment, one answer."""
-    killed = run(tmp_path, where, "Pay 5.")
-    assert -signal.SIGKILL == killed.returncode
+    first_run = run(tmp_path, point, "Pay 5.")
+    assert -signal.SIGKILL == first_run.returncode
 
-    resumed = run(tmp_path, "nowhere", again)
+    second_run = run(tmp_path, "nowhere", second_text)
 
-    assert resumed.returncode == 0, resumed.stderr
-    assert WHOLE == resumed.stdout.splitlines()
+    assert second_run.returncode == 0, second_run.stderr
+    assert WHOLE == second_run.stdout.splitlines()
     assert (tmp_path / "paid.txt").read_text() == "5\n"
 
 

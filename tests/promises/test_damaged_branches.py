@@ -38,21 +38,22 @@ def test_a_thread_goes_on_after_a_branch_of_a_host_is_damaged() -> None:
     events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
     say(graph, "q4")
 
-    lost = [event["error"] for event in events if event.get("unsay") == "segment_lost"]
-    assert 1 == len(lost)
-    assert "damaged" in lost[0]
+    errors = [event["error"] for event in events if event.get("unsay") == "segment_lost"]
+    assert 1 == len(errors)
+    assert "damaged" in errors[0]
     assert ["human: q1", "human: q3", "human: q4"] == transcript(graph)[::2]
 
 
 def test_a_thread_goes_on_after_a_branch_of_an_interrupted_turn_is_damaged() -> None:
     """A second attempt dies, and the first draft is damaged: the next question is answered."""
-    store, numbered = InMemoryStore(), Numbered()
+    store = InMemoryStore()
+    drafts = Numbered()
     failures = [ConnectionError("down")]
 
     def model(messages: Any) -> Any:
-        if len(numbered.inputs) == 2 and failures:
+        if len(drafts.inputs) == 2 and failures:
             raise failures.pop()
-        return numbered(messages)
+        return drafts(messages)
 
     graph = make(model, scores(0.9, 0.1, 0.9), store=store)
     say(graph, "q1")
@@ -74,10 +75,11 @@ def test_a_thread_goes_on_after_its_stopped_questions_are_damaged() -> None:
 
     question = {"messages": [("user", "q2")]}
     events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
-    again: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
+    second_events: list[Any] = list(graph.stream(question, config(), stream_mode="custom"))
 
     assert [1, 0] == [
-        sum(e.get("unsay") == "segment_lost" for e in told) for told in (events, again)
+        sum(e.get("unsay") == "segment_lost" for e in stream_events)
+        for stream_events in (events, second_events)
     ]
     assert 6 == len(transcript(graph))
 
@@ -102,18 +104,18 @@ def test_a_damaged_branch_hides_no_other(tmp_path: Path, caplog: pytest.LogCaptu
         conversation.say("q1")
         conversation.rollback(turns=1)
         damage_branches(conversation.graph.store)
-        damaged = conversation.branches()
+        branches = conversation.branches()
         conversation.say("q2")
-        whole = conversation.rollback(turns=1).branch
+        branch = conversation.rollback(turns=1).branch
 
-        assert ["live"] == [branch.id for branch in damaged]
-        assert ["live", whole] == [branch.id for branch in conversation.branches()]
+        assert ["live"] == [branch.id for branch in branches]
+        assert ["live", branch] == [branch.id for branch in conversation.branches()]
         assert "a damaged branch is left out" in caplog.text
-        lost = stored_items(conversation.graph.store, "branches")
-        (name,) = [item.key for item in lost if item.key != whole]
+        branch_items = stored_items(conversation.graph.store, "branches")
+        (name,) = [item.key for item in branch_items if item.key != branch]
         with pytest.raises(DatabaseCorruptError):
             conversation.restore(name)
-        conversation.restore(whole)
+        conversation.restore(branch)
         assert "q2" == conversation.messages()[0].text
 
 
@@ -121,8 +123,8 @@ def test_a_timeline_shows_without_the_drafts_of_a_damaged_branch(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The turns, checkpoints and the drafts of other branches are shown; a warning names the lost one."""
-    given: Any = {"thread": "t", "model": Numbered(), "judge": scores(0.1, 0.9, 0.1, 0.9)}
-    with Conversation.open(tmp_path / "t.db", **given) as conversation:
+    options: Any = {"thread": "t", "model": Numbered(), "judge": scores(0.1, 0.9, 0.1, 0.9)}
+    with Conversation.open(tmp_path / "t.db", **options) as conversation:
         conversation.say("q1")
         damage_branches(conversation.graph.store)
         conversation.say("q2")

@@ -42,35 +42,35 @@ REQUEST = FailedRequest(
 def damage(conversation: Conversation, prefix: str) -> None:
     """Change one item of a namespace without its checksum."""
     store: Any = conversation.graph.store
-    changed = store.conn.execute(
+    cursor = store.conn.execute(
         "UPDATE store SET value = json_set(value, '$.reason', 'changed') WHERE rowid IN "
         "(SELECT rowid FROM store WHERE prefix = ? ORDER BY rowid LIMIT 1)",
         (prefix,),
     )
-    assert changed.rowcount == 1
+    assert cursor.rowcount == 1
 
 
 @pytest.fixture
-def conversation(opened: Opening) -> Conversation:
+def conversation(open_thread: Opening) -> Conversation:
     """A thread with two branches and four runs."""
-    made = opened(model=Numbered())
+    conversation = open_thread(model=Numbered())
     for number in range(4):
-        made.say(f"Question {number}?")
-    made.rollback(turns=1)
-    made.rollback(turns=1)
-    return made
+        conversation.say(f"Question {number}?")
+    conversation.rollback(turns=1)
+    conversation.rollback(turns=1)
+    return conversation
 
 
 def test_a_damaged_branch_hides_no_other(conversation: Conversation) -> None:
     """The intact branch is listed and can be restored; the damaged one is named by an error."""
-    ids = {each.id for each in conversation.branches()}
+    ids = {branch.id for branch in conversation.branches()}
     damage(conversation, "unsay.branches.t")
-    left = {each.id for each in conversation.branches()}
-    (lost,) = ids - left
+    remaining_ids = {branch.id for branch in conversation.branches()}
+    (message_id,) = ids - remaining_ids
 
     with pytest.raises(DatabaseCorruptError):
-        conversation.restore(lost)
-    (intact,) = left - {"live"}
+        conversation.restore(message_id)
+    (intact,) = remaining_ids - {"live"}
     conversation.restore(intact)
 
 
@@ -90,10 +90,12 @@ def test_a_row_that_is_not_json_hides_no_other(conversation: Conversation, kind:
     store: Any = conversation.graph.store
     namespace = ("unsay", kind, "t")
     broken = store.search(namespace)[0].key
-    listed = len(conversation.branches()) + len(registry_of(conversation).runs().runs)
+    list_size = len(conversation.branches()) + len(registry_of(conversation).runs().runs)
     store.conn.execute("UPDATE store SET value = '{' WHERE key = ?", (broken,))
 
-    assert listed - 1 == len(conversation.branches()) + len(registry_of(conversation).runs().runs)
+    assert list_size - 1 == len(conversation.branches()) + len(
+        registry_of(conversation).runs().runs
+    )
     with pytest.raises(DatabaseCorruptError, match="not a JSON object"):
         store.get(namespace, broken)
 
@@ -123,7 +125,7 @@ def test_a_damaged_call_to_undo_is_an_error_of_its_list(
         result=None,
         description="",
     )
-    drive(_put(store, Entry(compensation=call, status="made")))
+    drive(_write_entry(store, Entry(compensation=call, status="made")))
     damage(conversation, "unsay.compensations.t")
     with pytest.raises(DatabaseCorruptError, match="A stored tool call"):
         drive(list_entries(store, "t"))
@@ -134,12 +136,12 @@ def test_a_damaged_call_to_undo_is_an_error_of_its_list(
 TIMES = "UPDATE store SET created_at = 'x', updated_at = 'y'"
 
 
-@pytest.mark.parametrize("where", ["", " WHERE prefix LIKE '%.runs.t'"])
-def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversation) -> None:
+@pytest.mark.parametrize("field", ["", " WHERE prefix LIKE '%.runs.t'"])
+def test_a_row_with_unreadable_times_is_read(field: str, conversation: Conversation) -> None:
     """Its value has a checksum, and its times are not used: nothing is left out, the thread goes on."""
     store: Any = conversation.graph.store
     before = (conversation.branches(), registry_of(conversation).runs(), conversation.timeline())
-    store.conn.execute(TIMES + where)
+    store.conn.execute(TIMES + field)
 
     assert before == (
         conversation.branches(),
@@ -150,17 +152,17 @@ def test_a_row_with_unreadable_times_is_read(where: str, conversation: Conversat
 
 
 def test_a_filtered_list_goes_on_over_a_row_that_is_not_json(
-    conversation: Conversation, opened: Opening
+    conversation: Conversation, open_thread: Opening
 ) -> None:
     """The ended sessions are listed, also if the line of another thread cannot be read."""
     store: Any = conversation.graph.store
     registry = Registry.open(store)
     registry_of(conversation).end()
-    opened(thread="u").say("Question 0?")
+    open_thread(thread="u").say("Question 0?")
     store.conn.execute("UPDATE store SET value = '{' WHERE prefix = 'unsay.threads' AND key = 'u'")
 
-    assert ["t"] == [each.thread_id for each in registry.sessions(status="ended").sessions]
-    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+    assert ["t"] == [session.thread_id for session in registry.sessions(status="ended").sessions]
+    assert ["t"] == [session.thread_id for session in registry.sessions().sessions]
 
 
 ENTRY = "UPDATE store SET value = {} WHERE prefix = 'unsay.threads'"
@@ -191,7 +193,7 @@ def test_a_thread_goes_on_without_its_entry(
 
     after = registry.session("t")
     assert (before.title, 4, "active") == (after.title, after.turns, after.status)
-    assert ["t"] == [each.thread_id for each in registry.sessions().sessions]
+    assert ["t"] == [session.thread_id for session in registry.sessions().sessions]
 
 
 def test_a_damaged_entry_does_not_open_an_ended_thread(conversation: Conversation) -> None:
@@ -258,9 +260,9 @@ def test_an_undo_of_a_damaged_step_is_refused_by_a_notice() -> None:
 
 
 @pytest.mark.full
-def test_an_undo_of_a_damaged_step_is_an_error_of_the_verb(opened: Opening) -> None:
+def test_an_undo_of_a_damaged_step_is_an_error_of_the_verb(open_thread: Opening) -> None:
     """`undo` and `/undo` raise; the next question is answered."""
-    conversation = opened()
+    conversation = open_thread()
     steps_damaged(conversation.graph)
 
     for undo in (conversation.undo, lambda: conversation.say("/undo")):
@@ -283,47 +285,51 @@ def test_an_order_over_damaged_messages_is_refused_by_a_notice(order: str) -> No
         first = graph.get_state(config()).values["checkpoints"][0]["id"]
         flag = {"should_rollback": True, "rollback_checkpoint_id": first}
 
-    refused = graph.invoke({"messages": [("user", order)], **flag}, config())
+    state = graph.invoke({"messages": [("user", order)], **flag}, config())
 
-    assert "restore a backup" in last_text(refused)
+    assert "restore a backup" in last_text(state)
     assert last_text(say(graph, "Next?")).startswith("This is draft")
 
 
-def _put(store: Any, entry: Entry) -> Any:
+def _write_entry(store: Any, entry: Entry) -> Any:
     return (yield from put_entries(store, "t", [entry]))
 
 
 def test_damaged_tool_steps_do_not_stop_the_thread(
-    opened: Opening, caplog: pytest.LogCaptureFixture
+    open_thread: Opening, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are only for a turn that a crash interrupted; the next turn is answered."""
     call = {"name": "look", "args": {}}
     model = ScriptedChat(replies={"first": ToolCalls(calls=[call], then="Seen.")}, default="Fine.")
-    made = opened(model=model, tools=[look])
-    made.say("first")
-    damage(made, "unsay.tool_steps.t")
+    conversation = open_thread(model=model, tools=[look])
+    conversation.say("first")
+    damage(conversation, "unsay.tool_steps.t")
 
-    assert "Fine." == made.say("second").text
+    assert "Fine." == conversation.say("second").text
     assert "the tool steps are damaged" in caplog.text
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("damaged", ["words", "page"])
-def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged: str) -> None:
+@pytest.mark.parametrize("damaged_part", ["words", "page"])
+def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged_part: str) -> None:
     """The new question is answered; copies of lost messages are not added at the end of the transcript."""
     graph = make(Numbered(), settings={"live_messages": 4, "summaries": "local"})
-    sent: list[Any] = []
+    messages: list[Any] = []
     for number in range(12):
-        sent.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
-        sent.append(graph.invoke({"messages": [sent[-1]]}, config())["messages"][-1])
+        messages.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
+        messages.append(graph.invoke({"messages": [messages[-1]]}, config())["messages"][-1])
     for item in stored_items(graph.store, "offloaded messages"):
-        if item.key.endswith(".words") == (damaged == "words"):
+        if item.key.endswith(".words") == (damaged_part == "words"):
             graph.store.put(item.namespace, item.key, {"x": 1})
 
-    answered = graph.invoke({"messages": [*sent, ("user", "Next?")]}, config())
+    state = graph.invoke({"messages": [*messages, ("user", "Next?")]}, config())
 
-    assert last_text(answered).startswith("This is draft")
-    if damaged == "words":
-        asked = [text for text in transcript(graph) if text.startswith("human: Question")]
-        assert asked == [f"human: Question {12 - place}?" for place in range(len(asked), 0, -1)]
+    assert last_text(state).startswith("This is draft")
+    if damaged_part == "words":
+        asked_transcript = [
+            text for text in transcript(graph) if text.startswith("human: Question")
+        ]
+        assert asked_transcript == [
+            f"human: Question {12 - position}?" for position in range(len(asked_transcript), 0, -1)
+        ]
     assert last_text(say(graph, "Once more?")).startswith("This is draft")

@@ -40,10 +40,10 @@ def narrow(*, with_tools: bool) -> ScriptedChat:
     """A model that refuses what does not fit into its window."""
 
     def script(messages: Sequence[BaseMessage]) -> Any:
-        asked = question_of(messages)
-        if sum(len(tokens_of(text_of(each))) for each in messages) > WINDOW:
+        question = question_of(messages)
+        if sum(len(tokens_of(text_of(message))) for message in messages) > WINDOW:
             return Fault(error=TooLongError(TOO_LONG))
-        number = int(asked.split()[-1].strip("?"))
+        number = int(question.split()[-1].strip("?"))
         if with_tools and number % 5 == 0 and messages[-1].type == "human":
             return ToolCalls(calls=[{"name": "look_up", "args": {"day": number}}])
         return f"Of day {number}: {STORY.format(n=number)}"
@@ -77,28 +77,30 @@ def test_a_long_conversation_in_a_small_window(
 ) -> None:
     """Each question is answered, each request is valid and fits in the end, nothing is lost."""
     chat = narrow(with_tools=with_tools)
-    given = {**settings, "context_window_tokens": WINDOW, "judging": "local"}
+    options = {**settings, "context_window_tokens": WINDOW, "judging": "local"}
     with Conversation.open(
-        tmp_path / "t.db", model=chat, tools=[look_up] if with_tools else [], settings=given
+        tmp_path / "t.db", model=chat, tools=[look_up] if with_tools else [], settings=options
     ) as conversation:
         for number in range(TURNS):
             reply = conversation.say(question(number))
             assert f"Of day {number}:" in reply.text
         transcript = conversation.messages()
 
-    asked = [text_of(m) for m in transcript if m.type == "human"]
-    assert [question(number) for number in range(TURNS)] == asked
+    texts = [text_of(m) for m in transcript if m.type == "human"]
+    assert [question(number) for number in range(TURNS)] == texts
     assert TURNS == sum(text_of(m).startswith("Of day") for m in transcript)
-    for sent in chat.calls:
-        validate(sent, "openai")
-    refused = sum(sum(len(tokens_of(text_of(m))) for m in sent) > WINDOW for sent in chat.calls)
-    assert refused <= len(chat.calls) / 4
+    for call in chat.calls:
+        validate(call, "openai")
+    refusal_count = sum(
+        sum(len(tokens_of(text_of(m))) for m in call) > WINDOW for call in chat.calls
+    )
+    assert refusal_count <= len(chat.calls) / 4
 
 
 @pytest.mark.full
 async def test_the_default_in_async_code(tmp_path: Path) -> None:
     """The same talk, on an event loop, reopened in the middle."""
-    for part in (range(9), range(9, TURNS)):
+    for turn_numbers in (range(9), range(9, TURNS)):
         chat = narrow(with_tools=True)
         async with AsyncConversation.open(
             tmp_path / "t.db",
@@ -108,7 +110,7 @@ async def test_the_default_in_async_code(tmp_path: Path) -> None:
             judge=ScriptedJudge(),
             settings={"context_window_tokens": WINDOW},
         ) as conversation:
-            for number in part:
+            for number in turn_numbers:
                 assert f"Of day {number}:" in (await conversation.say(question(number))).text
             transcript = await conversation.messages()
     assert TURNS == sum(text_of(m).startswith("Of day") for m in transcript)
@@ -117,11 +119,11 @@ async def test_the_default_in_async_code(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tools", [(), (look_up,)], ids=["alone", "with tools"])
 def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools: Any) -> None:
     """A server may report it within a stream; the reply to the shorter context then starts over."""
-    left = [Fault(error=TooLongError(TOO_LONG), after_tokens=3, text="Of the train I know")]
+    faults = [Fault(error=TooLongError(TOO_LONG), after_tokens=3, text="Of the train I know")]
 
     def script(messages: Sequence[BaseMessage]) -> Any:
-        is_long = len(messages) > 8 and left
-        return left.pop() if is_long else f"About {question_of(messages)} {STORY}"
+        is_long = len(messages) > 8 and faults
+        return faults.pop() if is_long else f"About {question_of(messages)} {STORY}"
 
     settings = {"judging": "off", "topics": "off", "recall_tokens": 0, "strategy": "sliding"}
     chat = ScriptedChat(script=script)
@@ -130,15 +132,15 @@ def test_words_of_a_call_that_was_too_long_are_taken_back(tmp_path: Path, tools:
     ) as conversation:
         for number in range(4):
             conversation.say(question(number))
-        events = [each for each in conversation.stream(question(5)) if each.kind != "phase"]
+        events = [event for event in conversation.stream(question(5)) if event.kind != "phase"]
 
-    (void,) = [each for each in events if each.kind == "draft_rejected"]
-    words: dict[str | None, str] = {}
-    for each in events:
-        if each.kind == "token":
-            words[each.message_id] = words.get(each.message_id, "") + each.text
-    assert "Of the train I know".startswith(words.pop(void.message_id))
-    assert [events[-1].text] == list(words.values())
+    (void,) = [event for event in events if event.kind == "draft_rejected"]
+    text: dict[str | None, str] = {}
+    for event in events:
+        if event.kind == "token":
+            text[event.message_id] = text.get(event.message_id, "") + event.text
+    assert "Of the train I know".startswith(text.pop(void.message_id))
+    assert [events[-1].text] == list(text.values())
 
 
 @pytest.mark.full
@@ -169,5 +171,5 @@ def test_a_conversation_with_a_preset(preset: str, tmp_path: Path) -> None:
     ) as conversation:
         for number in range(9):
             assert f"Of day {number}:" in conversation.say(question(number)).text
-    for sent in chat.calls:
-        validate(sent, "openai")
+    for call in chat.calls:
+        validate(call, "openai")

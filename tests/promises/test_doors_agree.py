@@ -30,15 +30,15 @@ SIZE = settings(max_examples=3 if PARTS == 1 else min(EXAMPLES, 500) // PARTS)
 """How many sequences a part has; each is carried out through all doors."""
 
 
-def named(line: str, number: int) -> str:
+def with_number(line: str, number: int) -> str:
     """Return a line in which a question is unlike all others."""
     return f"{line}, {number}?" if "What of" in line else line
 
 
-def agreed(answers: Sequence[Told]) -> bool:
+def doors_agree(answers: Sequence[Told]) -> bool:
     """Return whether the doors said the same, as far as they said it."""
-    refusals = {told.refusal for told in answers} - {None}
-    notices = {told.notice for told in answers} - {None}
+    refusals = {answer.refusal for answer in answers} - {None}
+    notices = {answer.notice for answer in answers} - {None}
     return len(refusals) < 2 and len(notices) < 2
 
 
@@ -63,12 +63,12 @@ def test_the_doors_agree(part: int) -> None:
 def check_doors(lines: Sequence[str]) -> None:
     """Carry the lines out through each door, and compare the threads after every line."""
     with TemporaryDirectory() as folder, ExitStack() as stack:
-        doors = [opened(Path(folder) / "talk.db") for opened in DOORS]
+        doors = [door(Path(folder) / "talk.db") for door in DOORS]
         for door in doors:
             stack.callback(door.close)
         for number, line in enumerate(["What of mill", *lines]):
-            answers = [door.carry_out(named(line, number)) for door in doors]
-            assert agreed(answers), (line, answers)
-            first, *others = [door.seen() for door in doors]
-            for door, seen in zip(doors[1:], others, strict=True):
+            answers = [door.carry_out(with_number(line, number)) for door in doors]
+            assert doors_agree(answers), (line, answers)
+            first, *other_contents = [door.seen() for door in doors]
+            for door, seen in zip(doors[1:], other_contents, strict=True):
                 assert first == seen, (line, type(door).__name__)

@@ -41,16 +41,16 @@ def model() -> Paid:
 @pytest.fixture
 def opens(tmp_path: Path, model: Paid) -> Iterator[Opens]:
     """Opens the thread, each time as a new process would."""
-    opened: list[Conversation] = []
+    conversations: list[Conversation] = []
 
     def conversation(**options: Any) -> Conversation:
-        given = {"model": model, "judge": ScriptedJudge(), "thread": "t", **options}
-        opened.append(Conversation.open(tmp_path / "talk.db", **given))
-        return opened[-1]
+        given_options = {"model": model, "judge": ScriptedJudge(), "thread": "t", **options}
+        conversations.append(Conversation.open(tmp_path / "talk.db", **given_options))
+        return conversations[-1]
 
     yield conversation
-    for each in opened:
-        each.close()
+    for item in conversations:
+        item.close()
 
 
 def half_said(conversation: Conversation, text: str, turn_id: str) -> None:
@@ -144,14 +144,14 @@ def test_a_turn_that_died_goes_on_in_its_own_run(opens: Opens, model: Paid) -> N
 
 
 @pytest.mark.parametrize(
-    "again",
+    "second_text",
     [
         pytest.param("a", id="by-its-id"),
         pytest.param(None, id="by-its-words"),
     ],
 )
 def test_a_turn_whose_process_died_in_the_model_goes_on(
-    opens: Opens, model: Paid, again: str | None
+    opens: Opens, model: Paid, second_text: str | None
 ) -> None:
     """The run that was opened is the one that ends; it tells that it set out twice."""
 
@@ -164,7 +164,7 @@ def test_a_turn_whose_process_died_in_the_model_goes_on(
     with pytest.raises(Died):
         opens(model=dies).say("Hello", turn_id="a")
     conversation = opens()
-    conversation.say("Hello", turn_id=again)
+    conversation.say("Hello", turn_id=second_text)
 
     (run,) = registry_of(conversation).runs().runs
     assert ("completed", 2, "a") == (run.status, run.attempt, run.turn_id)
@@ -185,9 +185,11 @@ def test_a_run_whose_turn_is_set_aside_is_given_up(opens: Opens) -> None:
     conversation = opens()
     conversation.say("Something else", turn_id="b")
 
-    found = {run.turn_id: (run.status, run.error) for run in registry_of(conversation).runs().runs}
-    assert ("canceled", "another message came before it ended") == found["a"]
-    assert ("completed", None) == found["b"]
+    outcomes_by_turn = {
+        run.turn_id: (run.status, run.error) for run in registry_of(conversation).runs().runs
+    }
+    assert ("canceled", "another message came before it ended") == outcomes_by_turn["a"]
+    assert ("completed", None) == outcomes_by_turn["b"]
 
 
 def test_a_turn_that_failed_goes_on(opens: Opens) -> None:
@@ -221,7 +223,7 @@ def test_the_words_of_a_turn_that_died_under_another_id_are_another_turn(
 
 
 @pytest.mark.parametrize(
-    "gone",
+    "removed",
     [
         pytest.param(lambda conversation: conversation.rollback(turns=1), id="rolled-back"),
         pytest.param(lambda conversation: conversation.undo(), id="undone"),
@@ -233,14 +235,15 @@ def test_the_words_of_a_turn_that_died_under_another_id_are_another_turn(
     ],
 )
 def test_a_turn_that_was_taken_back_has_its_first_answer(
-    opens: Opens, model: Paid, gone: Callable[[Conversation], Any]
+    opens: Opens, model: Paid, removed: Callable[[Conversation], Any]
 ) -> None:
     """What was paid for is given back from the branch; the transcript is left as it is."""
     conversation = opens()
     conversation.say("Before", turn_id="a")
     first = conversation.say("Hello", turn_id="b")
-    gone(conversation)
-    before, paid = conversation.messages(), len(model.asked)
+    removed(conversation)
+    before = conversation.messages()
+    paid = len(model.asked)
 
     assert first == opens().say("Hello", turn_id="b")
     assert (before, paid) == (conversation.messages(), len(model.asked))
@@ -312,7 +315,8 @@ def test_a_command_is_obeyed_once(opens: Opens, model: Paid, command: str) -> No
     conversation.say("Before", turn_id="a")
     conversation.say("Hello", turn_id="b")
     first = conversation.say(command, turn_id="c")
-    after, paid = conversation.messages(), len(model.asked)
+    after = conversation.messages()
+    paid = len(model.asked)
 
     assert first == opens().say(command, turn_id="c")
     assert (after, paid) == (conversation.messages(), len(model.asked))
@@ -322,24 +326,24 @@ def test_a_command_is_obeyed_once(opens: Opens, model: Paid, command: str) -> No
         conversation.say("/timeline", turn_id="c")
 
 
-@pytest.mark.parametrize("noted", [True, False], ids=["after the notice", "before the notice"])
-def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, noted: bool) -> None:
+@pytest.mark.parametrize("has_notice", [True, False], ids=["after the notice", "before the notice"])
+def test_a_command_whose_process_died_is_not_repeated(opens: Opens, *, has_notice: bool) -> None:
     """It was carried out, and is not carried out again; nothing of it is in the transcript."""
     conversation = opens()
     conversation.say("Hello", turn_id="a")
     conversation.say("More", turn_id="b")
     conversation.say("Again", turn_id="c")
     half_said(opens(), "/undo", "d")
-    if not noted:
+    if not has_notice:
         store = conversation.graph.store
         for item in stored_items(store, "places of turns", conversation.thread_id):
             store.delete(item.namespace, item.key)
 
     first = opens().say("/undo", turn_id="d")
-    again = opens().say("/undo", turn_id="d")
+    reply = opens().say("/undo", turn_id="d")
 
-    assert first == again
-    assert ("/undo was carried out already." == first.text) is not noted
+    assert first == reply
+    assert ("/undo was carried out already." == first.text) is not has_notice
     assert ["a", "b"] == [m.id for m in conversation.messages() if m.type == "human"]
     assert {"running"}.isdisjoint(run.status for run in registry_of(conversation).runs().runs)
 
@@ -367,20 +371,20 @@ def test_undo_after_a_crash_takes_the_question_that_died(
 
 
 @pytest.mark.parametrize(
-    "again",
+    "second_text",
     [
         pytest.param(lambda conversation: conversation.retry(), id="retry"),
         pytest.param(lambda conversation: conversation.say("/retry"), id="retry-command"),
     ],
 )
 def test_a_question_that_died_and_was_retried_is_not_paid_for_twice(
-    opens: Opens, model: Paid, again: Callable[[Conversation], Reply]
+    opens: Opens, model: Paid, second_text: Callable[[Conversation], Reply]
 ) -> None:
     """A caller that sends it again gets the answer of the retry."""
     conversation = opens()
     conversation.say("Hello", turn_id="a")
     half_said(opens(), "More", "b")
-    brought = again(conversation)
+    brought = second_text(conversation)
 
     assert brought.message_id == conversation.say("More", turn_id="b").message_id
     assert ["Hello", "More"] == model.asked
@@ -410,8 +414,8 @@ def test_a_decision_that_is_due_is_told_again(opens: Opens) -> None:
     assert ("decision", first) == (first.kind, conversation.say("Hello", turn_id="a"))
     with pytest.raises(ConflictError, match="decision"):
         conversation.say("Other", turn_id="b")
-    ended = conversation.resume("approve")
-    assert ended == conversation.say("Hello", turn_id="a")
+    reply = conversation.resume("approve")
+    assert reply == conversation.say("Hello", turn_id="a")
 
 
 def test_a_stream_of_a_known_turn_is_its_reply(opens: Opens, model: Paid) -> None:
@@ -427,13 +431,13 @@ def test_a_stream_of_a_known_turn_is_its_reply(opens: Opens, model: Paid) -> Non
 
 async def test_async_code_gets_the_same(tmp_path: Path, model: Paid) -> None:
     """Both verbs, in both forms, are one turn."""
-    given = {"model": model, "judge": ScriptedJudge(), "thread": "t"}
-    async with AsyncConversation.open(tmp_path / "talk.db", **given) as conversation:
+    options = {"model": model, "judge": ScriptedJudge(), "thread": "t"}
+    async with AsyncConversation.open(tmp_path / "talk.db", **options) as conversation:
         first = await conversation.say("Hello", turn_id="a")
-        streamed = [event async for event in conversation.stream("Hello", turn_id="a")]
+        events = [event async for event in conversation.stream("Hello", turn_id="a")]
 
         assert first == await conversation.say("Hello", turn_id="a")
-        assert [first] == [event.reply for event in streamed]
+        assert [first] == [event.reply for event in events]
         with pytest.raises(ConflictError):
             await conversation.say("Goodbye", turn_id="a")
     assert ["Hello"] == model.asked
@@ -450,17 +454,18 @@ def test_a_turn_that_was_offloaded_is_found_by_its_run(opens: Opens, model: Paid
     first = [conversation.say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
     live = state_of(conversation)["messages"]
     assert "turn-0" not in [message.id for message in live]
-    paid, whole = len(model.asked), conversation.messages()
+    paid = len(model.asked)
+    messages = conversation.messages()
 
-    again = [opens().say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
+    replies = [opens().say(f"Topic {n}?", turn_id=f"turn-{n}") for n in range(20)]
 
-    assert [_told(each) for each in first] == [_told(each) for each in again]
-    assert (paid, whole) == (len(model.asked), conversation.messages())
+    assert [_fields_of(item) for item in first] == [_fields_of(reply) for reply in replies]
+    assert (paid, messages) == (len(model.asked), conversation.messages())
     with pytest.raises(ConflictError):
         conversation.say("Other", turn_id="turn-0")
 
 
-def _told(reply: Reply) -> tuple[Any, ...]:
+def _fields_of(reply: Reply) -> tuple[Any, ...]:
     return reply.turn_id, reply.kind, reply.text, reply.message_id, reply.score, reply.outcome
 
 
@@ -472,10 +477,10 @@ def test_a_host_that_sends_a_message_again_gets_no_second_answer(model: Paid) ->
     graph.invoke({"messages": [HumanMessage("More", id="b")]}, config())
     before = transcript(graph)
 
-    again = graph.invoke(value, config())
+    state = graph.invoke(value, config())
 
-    assert before == transcript(graph) == said(again["messages"])
-    assert first["messages"] == again["messages"][:2]
+    assert before == transcript(graph) == said(state["messages"])
+    assert first["messages"] == state["messages"][:2]
     assert ["Hello", "More"] == model.asked
 
 
@@ -484,13 +489,13 @@ def test_places_of_many_turns_are_all_found(tmp_path: Path) -> None:
     database = open_database(tmp_path / "places.db")
     names = [f"turn-{n}" for n in range(500)]
     for start in range(0, 500, 100):
-        part = {name: f"branch-of-{name}" for name in names[start : start + 100]}
-        drive(put_places(database.store, "t", part))
+        branches_by_name = {name: f"branch-of-{name}" for name in names[start : start + 100]}
+        drive(put_places(database.store, "t", branches_by_name))
     drive(put_places(database.store, "t", {"turn-7": "elsewhere"}))
 
-    found = {name: drive(find_place(database.store, "t", name)) for name in names}
+    places_found = {name: drive(find_place(database.store, "t", name)) for name in names}
 
-    assert {**{name: f"branch-of-{name}" for name in names}, "turn-7": "elsewhere"} == found
+    assert {**{name: f"branch-of-{name}" for name in names}, "turn-7": "elsewhere"} == places_found
     assert drive(find_place(database.store, "t", "turn-500")) is None
     assert drive(find_place(database.store, "other", "turn-1")) is None
     database.close()

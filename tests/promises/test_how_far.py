@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.types import Command
 
-from tests.graph.kit import Numbered, config, make, say, scores, whole
+from tests.graph.kit import Numbered, config, make, say, scores, whole_state
 from tests.reading import replayed, said, state_of
 from tests.threads import open_conversation
 from unsay.conversation.conversation import Conversation
@@ -36,27 +36,35 @@ def rows(messages: Sequence[AnyMessage]) -> Rows:
 def true(conversation: Conversation) -> None:
     """Checkpoints, metadata, history and event log agree with the transcript and the timeline."""
     state = state_of(conversation)
-    messages, turns = conversation.messages(), conversation.timeline().turns
+    messages = conversation.messages()
+    turns = conversation.timeline().turns
     numbers = {turn.message_id: turn.number for turn in turns}
-    places = {message.id: index for index, message in enumerate(messages)}
-    made = conversation.checkpoints()
-    assert [numbers[each["message_id"]] for each in made] == [each["turn"] for each in made]
+    positions = {message.id: index for index, message in enumerate(messages)}
+    checkpoints = conversation.checkpoints()
+    assert [numbers[checkpoint["message_id"]] for checkpoint in checkpoints] == [
+        checkpoint["turn"] for checkpoint in checkpoints
+    ]
     metadata = state.get("checkpoint_metadata", {})
-    if made:
-        newest = max(made, key=lambda each: places[each["message_id"]])
-        place = places[newest["message_id"]]
-        assert (newest["id"], newest["name"]) == (metadata["checkpoint_id"], metadata["name"])
-        assert (newest["score"], place + 1) == (
+    if checkpoints:
+        newest_checkpoint = max(checkpoints, key=lambda item: positions[item["message_id"]])
+        position = positions[newest_checkpoint["message_id"]]
+        assert (newest_checkpoint["id"], newest_checkpoint["name"]) == (
+            metadata["checkpoint_id"],
+            metadata["name"],
+        )
+        assert (newest_checkpoint["score"], position + 1) == (
             metadata["quality_score"],
             metadata["message_count"],
         )
     else:
         assert metadata == {}
-    again = replayed(conversation)
-    assert [m.id for m in messages] == [m.id for m in again.messages]
+    log = replayed(conversation)
+    assert [m.id for m in messages] == [m.id for m in log.messages]
     # The log has all that were made; the state keeps fewer of the old ones.
-    logged = {each["id"]: each for each in again.checkpoints}
-    assert list(made) == [Checkpoint.of(logged[each["id"]]) for each in made]
+    logged_checkpoints = {checkpoint["id"]: checkpoint for checkpoint in log.checkpoints}
+    assert list(checkpoints) == [
+        Checkpoint.of(logged_checkpoints[checkpoint["id"]]) for checkpoint in checkpoints
+    ]
 
 
 def nine_after_a_checkpoint(**options: Any) -> Any:
@@ -109,7 +117,7 @@ def test_a_third_attempt_that_passes_keeps_what_the_user_said() -> None:
 def test_false_alarms_of_the_local_check_cost_no_delivered_turn(front: str) -> None:
     """Random words with a judge of 0.9: rejected drafts and all, every delivered turn stays."""
     chance = random.Random(7)  # noqa: S311 - the words of a test
-    words = [
+    choices = [
         chance.choice(
             ["sun", "rain", "tea", "road", "salt", "moon", "fish", "wood", "iron", "corn"]
         )
@@ -117,24 +125,24 @@ def test_false_alarms_of_the_local_check_cost_no_delivered_turn(front: str) -> N
     ]
 
     def script(_: Any) -> str:
-        return " ".join(chance.choices(words, k=chance.randint(1, 12)))
+        return " ".join(chance.choices(choices, k=chance.randint(1, 12)))
 
     model: Any = ScriptedChat(script=script)
     turns = 120
     if front == "graph":
         graph = make(model, lambda _: 0.9)
-        state = say(graph, *(" ".join(chance.choices(words, k=4)) for _ in range(turns)))
+        state = say(graph, *(" ".join(chance.choices(choices, k=4)) for _ in range(turns)))
         answers = list(filter(is_answer, state["messages"]))
     else:
         conversation = open_conversation(judge=lambda _: 0.9, model=model)
         for _ in range(turns):
-            conversation.say(" ".join(chance.choices(words, k=4)))
+            conversation.say(" ".join(chance.choices(choices, k=4)))
         answers = list(filter(is_answer, conversation.messages()))
         true(conversation)
     assert turns == len(answers)
 
 
-def blaming(index: int, again: Any = 0.1) -> Callable[[Any], Any]:
+def blaming(index: int, second_score: Any = 0.1) -> Callable[[Any], Any]:
     """A judge that passes answers, and fails "bad" drafts with the blame on an earlier answer.
 
     `again` is its verdict on that answer when it reads it once more.
@@ -144,10 +152,10 @@ def blaming(index: int, again: Any = 0.1) -> Callable[[Any], Any]:
         text = text_of(request[-1])
         answer = text.rpartition("<answer")[2]
         if BLAMED in text:
-            return again
+            return second_score
         if "bad" not in answer:
             return 0.7
-        ids = [part.split("]")[0] for part in text.split("[id ")[1:]]
+        ids = [piece.split("]")[0] for piece in text.split("[id ")[1:]]
         return {
             "score": 0.1,
             "reason": "An earlier answer is false.",
@@ -157,7 +165,9 @@ def blaming(index: int, again: Any = 0.1) -> Callable[[Any], Any]:
     return judge
 
 
-def blamed_conversation(again: Any = 0.1, **options: Any) -> tuple[Conversation, list[AnyMessage]]:
+def blamed_conversation(
+    second_score: Any = 0.1, **options: Any
+) -> tuple[Conversation, list[AnyMessage]]:
     """Three delivered answers; the next draft is bad and its judge blames the second one."""
     replies = {
         "one": "First.",
@@ -166,7 +176,7 @@ def blamed_conversation(again: Any = 0.1, **options: Any) -> tuple[Conversation,
         "four": ["A bad one.", "Four."],
     }
     conversation = open_conversation(
-        judge=blaming(1, again), model=ScriptedChat(replies=replies), **options
+        judge=blaming(1, second_score), model=ScriptedChat(replies=replies), **options
     )
     for question in ("one", "two", "three"):
         conversation.say(question)
@@ -190,10 +200,10 @@ def test_a_blamed_answer_is_removed_alone_and_the_reply_names_it() -> None:
     true(conversation)
 
 
-@pytest.mark.parametrize("again", [0.7, "no verdict"], ids=["passed", "unscored"])
-def test_a_blamed_answer_that_passes_once_more_stays(again: Any) -> None:
+@pytest.mark.parametrize("second_score", [0.7, "no verdict"], ids=["passed", "unscored"])
+def test_a_blamed_answer_that_passes_once_more_stays(second_score: Any) -> None:
     """One verdict that names a passed answer by chance removes nothing; the draft is rejected."""
-    conversation, before = blamed_conversation(again)
+    conversation, before = blamed_conversation(second_score)
 
     reply = conversation.say("four")
 
@@ -204,11 +214,11 @@ def test_a_blamed_answer_that_passes_once_more_stays(again: Any) -> None:
 def test_a_host_keeps_a_blamed_answer_that_passes_once_more() -> None:
     """The same through the compiled graph, blocking and on an event loop."""
     replies = {"one": "First.", "two": "Second.", "three": ["A bad one.", "Third."]}
-    for again, left in ((0.7, 6), (0.1, 5)):
-        graph = make(ScriptedChat(replies=replies), blaming(1, again))
+    for second_score, score_left in ((0.7, 6), (0.1, 5)):
+        graph = make(ScriptedChat(replies=replies), blaming(1, second_score))
         for question in replies:
             state = asyncio.run(graph.ainvoke({"messages": [("user", question)]}, config()))
-        assert left == len(state["messages"])
+        assert score_left == len(state["messages"])
 
 
 def test_undo_takes_back_the_whole_say_with_its_rollback() -> None:
@@ -264,7 +274,7 @@ def test_only_real_ids_that_the_judge_was_shown_are_blamed() -> None:
     assert 12 == len(conversation.messages())
 
 
-def checkpointed(front: str, **options: Any) -> Any:
+def conversation_with_checkpoint(front: str, **options: Any) -> Any:
     """A conversation with a checkpoint and two later answers, whose next draft fails."""
     judge = scores(0.9, 0.7, 0.7, 0.1, 0.7)
     if front == "settings":
@@ -275,7 +285,7 @@ def checkpointed(front: str, **options: Any) -> Any:
 @pytest.mark.parametrize("front", ["settings", "context"])
 def test_a_host_may_choose_to_go_back_to_a_checkpoint(front: str) -> None:
     """The turns after it are removed and named; undo and restore bring them back in place."""
-    conversation = checkpointed(front)
+    conversation = conversation_with_checkpoint(front)
     for question in ("one", "two", "three"):
         conversation.say(question)
     before = conversation.messages()
@@ -283,7 +293,7 @@ def test_a_host_may_choose_to_go_back_to_a_checkpoint(front: str) -> None:
     reply = conversation.say("four")
     after = rows(conversation.messages())
 
-    assert ["human: one", "human: four"] == [each for each in after if "human" in each]
+    assert ["human: one", "human: four"] == [item for item in after if "human" in item]
     (removed,) = reply.removed
     assert (2, 4) == (removed.turns, removed.messages)
     true(conversation)
@@ -313,7 +323,7 @@ def test_a_turn_that_fails_altogether_leaves_the_transcript_as_it_was() -> None:
     assert before == conversation.messages()
 
 
-def injected(*texts: str) -> list[AnyMessage]:
+def injected_messages(*texts: str) -> list[AnyMessage]:
     """Exchanges that an app adds, and a question."""
     pairs = [(HumanMessage(f"about {text}"), AIMessage(text)) for text in texts]
     return [*(message for pair in pairs for message in pair), HumanMessage("now")]
@@ -325,19 +335,19 @@ def test_a_bad_injected_exchange_before_a_good_one_is_lost_alone() -> None:
     say(graph, "hello")
 
     chunks = list(
-        graph.stream({"messages": injected("bad", "fine")}, config(), stream_mode="custom")
+        graph.stream({"messages": injected_messages("bad", "fine")}, config(), stream_mode="custom")
     )
-    state = whole(graph, {})
+    state = whole_state(graph, {})
 
     assert ["hello", "about fine", "now"] == [
         m.content for m in state["messages"] if m.type == "human"
     ]
-    (event,) = (each for each in chunks if each["unsay"] == "rollback")
+    (event,) = (chunk for chunk in chunks if chunk["unsay"] == "rollback")
     (removal,) = event["removals"]
     assert (1, 2) == (removal["turns"], removal["messages"])
     assert removal == annotation_of(state["messages"][-1])["removed"][0]
     assert any(
-        removal["branch"] in each.get("text", "") for each in chunks if each["unsay"] == "notice"
+        removal["branch"] in chunk.get("text", "") for chunk in chunks if chunk["unsay"] == "notice"
     )
 
 
@@ -346,13 +356,13 @@ def test_a_person_is_asked_before_a_rollback(answer: str) -> None:
     """`confirm_rollback` interrupts; a refusal delivers the draft and removes nothing."""
     conversation, before = blamed_conversation(settings={"confirm_rollback": True})
 
-    asked = conversation.say("four")
-    (action,) = (asked.request or {})["action_requests"]
+    asked_reply = conversation.say("four")
+    (action,) = (asked_reply.request or {})["action_requests"]
     reply = conversation.resume(answer)
 
-    assert ("decision", "A bad one.") == (asked.kind, asked.text)
+    assert ("decision", "A bad one.") == (asked_reply.kind, asked_reply.text)
     assert ("roll_back", 1) == (action["name"], action["args"]["turns"])
-    assert ["approve", "reject"] == asked.request["review_configs"][0]["allowed_decisions"]  # type: ignore[index]
+    assert ["approve", "reject"] == asked_reply.request["review_configs"][0]["allowed_decisions"]  # type: ignore[index]
     if answer == "approve":
         assert ("Four.", 1, None) == (reply.text, len(reply.removed), reply.flag)
     else:
@@ -367,7 +377,7 @@ def test_a_person_is_asked_before_injected_messages_are_removed(answer: str) -> 
     graph = make(Numbered(), ScriptedJudge(scores={"bad": 0.1}))
 
     options: Any = {"context": {"confirm_rollback": True}}
-    state = graph.invoke({"messages": injected("bad")}, config(), **options)
+    state = graph.invoke({"messages": injected_messages("bad")}, config(), **options)
     (waiting,) = state["__interrupt__"]
     assert "roll_back" == waiting.value["action_requests"][0]["name"]
     state = graph.invoke(Command(resume=answer), config(), **options)
@@ -382,15 +392,15 @@ def test_the_history_describes_what_happened() -> None:
 
     notes = say(graph, "こんにちは", "また")["state_history"]
 
-    assert "品質低下によりロールバックフラグ設定" in [each["description"] for each in notes]
+    assert "品質低下によりロールバックフラグ設定" in [note["description"] for note in notes]
     assert "最初の話題を開始" == notes[0]["description"]
-    assert [1, 1, 2, 2, 2, 2] == [each["turn"] for each in notes if each["event"] != "new"]
+    assert [1, 1, 2, 2, 2, 2] == [note["turn"] for note in notes if note["event"] != "new"]
 
 
 VERDICTS = st.sampled_from([0.9, 0.7, 0.1])
 STEPS = st.one_of(
-    st.lists(VERDICTS, min_size=1, max_size=4).map(lambda each: ("say", each)),
-    st.lists(VERDICTS, min_size=1, max_size=3).map(lambda each: ("inject", each)),
+    st.lists(VERDICTS, min_size=1, max_size=4).map(lambda item: ("say", item)),
+    st.lists(VERDICTS, min_size=1, max_size=3).map(lambda item: ("inject", item)),
 )
 
 
@@ -402,34 +412,34 @@ def test_no_answer_that_passed_is_ever_removed(steps: list[tuple[str, list[float
     number = 0
     for kind, given_verdicts in steps:
         before = conversation.messages()
-        entered: list[AnyMessage] = []
+        messages: list[AnyMessage] = []
         if kind == "inject":
             for _ in given_verdicts:
                 number += 1
-                entered += [
+                messages += [
                     HumanMessage(f"asked {number}", id=f"q{number}"),
                     AIMessage(f"said {number}", id=f"a{number}"),
                 ]
             conversation.graph.update_state(
-                config(conversation.thread_id), {"messages": entered}, as_node="process_message"
+                config(conversation.thread_id), {"messages": messages}, as_node="process_message"
             )
         verdicts[:] = given_verdicts
         reply = conversation.say(f"question {number} of {len(before)}")
         failed = {
             message.id
             for pair, score in zip(
-                zip(entered[::2], entered[1::2], strict=True), given_verdicts, strict=False
+                zip(messages[::2], messages[1::2], strict=True), given_verdicts, strict=False
             )
             for message in pair
             if score < 0.5
         }
-        kept = [m.id for m in (*before, *entered) if m.id not in failed]
+        ids = [m.id for m in (*before, *messages) if m.id not in failed]
         after = [m.id for m in conversation.messages()]
-        assert kept == [name for name in after if name in set(kept)]
+        assert ids == [name for name in after if name in set(ids)]
         assert not failed & set(after)
-        assert sum(each.messages for each in reply.removed) == len(failed)
+        assert sum(item.messages for item in reply.removed) == len(failed)
         true(conversation)
-        if entered:
+        if messages:
             continue
         conversation.undo()
         assert before == conversation.messages()
@@ -450,14 +460,14 @@ def test_what_a_judge_blames_leaves_and_returns_exactly(
     plan: dict[str, Any] = {"fails": False, "blamed": set()}
 
     def judge(request: list[Any]) -> Any:
-        ids = [part.split("]")[0] for part in text_of(request[-1]).split("[id ")[1:]]
+        ids = [piece.split("]")[0] for piece in text_of(request[-1]).split("[id ")[1:]]
         if BLAMED in text_of(request[-1]):
             return 0.1
         if not plan["fails"]:
             return 0.7
         plan["fails"] = False
-        chosen = [name for index, name in enumerate(ids) if index in plan["blamed"]]
-        return {"score": 0.1, "reason": "no", "blamed": chosen}
+        blamed_ids = [name for index, name in enumerate(ids) if index in plan["blamed"]]
+        return {"score": 0.1, "reason": "no", "blamed": blamed_ids}
 
     conversation = open_conversation(judge=judge)
     for number, (fails, blamed) in enumerate(blames):
@@ -466,14 +476,14 @@ def test_what_a_judge_blames_leaves_and_returns_exactly(
         reply = conversation.say(f"q{number}")
         true(conversation)
         after = conversation.messages()
-        gone = {m.id for m in before} - {m.id for m in after}
-        assert sum(each.messages for each in reply.removed) == len(gone)
+        ids = {m.id for m in before} - {m.id for m in after}
+        assert sum(item.messages for item in reply.removed) == len(ids)
         conversation.undo()
         assert before == conversation.messages()
         conversation.redo()
         assert [m.id for m in after] == [m.id for m in conversation.messages()]
-        for each in reply.removed[::-1]:
-            conversation.restore(each.branch)
+        for item in reply.removed[::-1]:
+            conversation.restore(item.branch)
         true(conversation)
         assert rows(before) == rows(conversation.messages())[:-2]
         for _ in reply.removed:

@@ -128,7 +128,7 @@ class Server:
         """Do some things in another process and return its exit code."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {
+        options = {
             "folder": str(folder),
             "tools": script.tools,
             "durability": script.durability,
@@ -137,7 +137,7 @@ class Server:
             "tells": False,
             **more,
         }
-        self._process.stdin.write(f"{json.dumps(asked)}\n")
+        self._process.stdin.write(f"{json.dumps(options)}\n")
         self._process.stdin.flush()
         code = int(self._process.stdout.readline())
         assert code in (0, -signal.SIGKILL), (folder / "error.txt").read_text()
@@ -181,35 +181,34 @@ def prepare(
     server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[Script], Rehearsed]:
     """Finds out how a script goes."""
-    known: dict[str, Rehearsed] = {}
+    rehearsals: dict[str, Rehearsed] = {}
 
-    def rehearsed(script: Script) -> Rehearsed:
-        if str(script) not in known:
-            known[str(script)] = _rehearsed(server, script, tmp_path_factory.mktemp("kills"))
-        return known[str(script)]
+    def rehearsal(script: Script) -> Rehearsed:
+        if str(script) not in rehearsals:
+            rehearsals[str(script)] = _rehearse(server, script, tmp_path_factory.mktemp("kills"))
+        return rehearsals[str(script)]
 
-    return rehearsed
+    return rehearsal
 
 
-def _rehearsed(server: Server, script: Script, root: Path) -> Rehearsed:
-    folder, copy = root / "before", root / "rehearsal"
+def _rehearse(server: Server, script: Script, root: Path) -> Rehearsed:
+    folder = root / "before"
+    copy = root / "rehearsal"
     folder.mkdir()
     server.run(folder, script, script.before)
     for name in ("done.txt", "instants.txt", "paid.txt"):
         (folder / name).unlink(missing_ok=True)
     with Parts(folder).open(tools=script.tools) as conversation:
-        start, ids = (
-            said(conversation.messages()),
-            [message.id for message in conversation.messages()],
-        )
+        start = said(conversation.messages())
+        ids = [message.id for message in conversation.messages()]
     copytree(folder, copy)
     assert 0 == server.run(copy, script, script.acts, tells=True)
     parts = Parts(copy)
-    told = [json.loads(line) for line in parts.lines("record.txt")]
+    records = [json.loads(line) for line in parts.lines("record.txt")]
     return Rehearsed(
         folder=folder,
         ids=ids,
-        records=[start, *told],
+        records=[start, *records],
         paid=parts.lines("paid.txt"),
         instants=int(parts.lines("instants.txt")[-1]),
     )
@@ -220,12 +219,14 @@ def test_a_thread_survives_a_kill(
     server: Server, prepare: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
 ) -> None:
     """Nothing committed is lost, nothing is doubled or paid twice, and the thread works."""
-    rehearsed = prepare(script)
+    rehearsal = prepare(script)
     for half in (0, 0.5):
         share = (GOLDEN * (1 + SCRIPTS.index(script)) + half) % 1
-        at = ceil(share * rehearsed.instants)
-        killed = kill(server, script, rehearsed, at, tmp_path / str(half))
-        assert killed or script.durability == "async"  # its writes come in another order each time
+        instant = ceil(share * rehearsal.instants)
+        was_killed = kill(server, script, rehearsal, instant, tmp_path / str(half))
+        assert (
+            was_killed or script.durability == "async"
+        )  # its writes come in another order each time
 
 
 @pytest.mark.nightly
@@ -235,20 +236,20 @@ def test_a_thread_survives_a_kill_at_any_write(
     server: Server, prepare: Callable[[Script], Rehearsed], script: Script, tmp_path: Path
 ) -> None:
     """The same at instants all over the script, until a process runs through."""
-    rehearsed = prepare(script)
-    step = ceil(rehearsed.instants / KILLS)
+    rehearsal = prepare(script)
+    step = ceil(rehearsal.instants / KILLS)
     first = 1 + sum(map(ord, str(script))) % step
-    for at in range(first, rehearsed.instants + 1, step):
-        kill(server, script, rehearsed, at, tmp_path / str(at))
-    assert not kill(server, script, rehearsed, 2 * rehearsed.instants, tmp_path / "through")
+    for instant in range(first, rehearsal.instants + 1, step):
+        kill(server, script, rehearsal, instant, tmp_path / str(instant))
+    assert not kill(server, script, rehearsal, 2 * rehearsal.instants, tmp_path / "through")
 
 
-def kill(server: Server, script: Script, rehearsed: Rehearsed, at: int, folder: Path) -> bool:
+def kill(server: Server, script: Script, rehearsal: Rehearsed, instant: int, folder: Path) -> bool:
     """Kill a process at an instant, and look at what it left; whether it came that far."""
-    copytree(rehearsed.folder, folder)
-    killed = server.run(folder, script, script.acts, at=at) != 0
-    Aftermath(script, rehearsed, folder).check()
-    return killed
+    copytree(rehearsal.folder, folder)
+    was_killed = server.run(folder, script, script.acts, at=instant) != 0
+    Aftermath(script, rehearsal, folder).check()
+    return was_killed
 
 
 def _entries(conversation: Conversation) -> list[Entry]:
@@ -258,14 +259,16 @@ def _entries(conversation: Conversation) -> list[Entry]:
 class Aftermath:
     """What a killed process left, and how the next one continues."""
 
-    def __init__(self, script: Script, rehearsed: Rehearsed, folder: Path) -> None:
-        self.script, self.rehearsed, self.parts = script, rehearsed, Parts(folder)
+    def __init__(self, script: Script, rehearsal: Rehearsed, folder: Path) -> None:
+        self.script = script
+        self.rehearsed = rehearsal
+        self.parts = Parts(folder)
         self.told = [json.loads(line) for line in self.parts.lines("done.txt")]
         self.paid = self.parts.lines("paid.txt")
-        self.before = rehearsed.records[len(self.told)]
-        left = script.acts[len(self.told) :]
-        self.act = left[0] if left else None
-        self.after = rehearsed.records[len(self.told) + bool(left)]
+        self.before = rehearsal.records[len(self.told)]
+        acts = script.acts[len(self.told) :]
+        self.act = acts[0] if acts else None
+        self.after = rehearsal.records[len(self.told) + bool(acts)]
 
     def check(self) -> None:
         """All that must hold."""
@@ -274,7 +277,7 @@ class Aftermath:
                 self._check_purge(conversation)
                 return
             self._check_look(conversation)
-            if any(each.status == "running" for each in _entries(conversation)):
+            if any(entry.status == "running" for entry in _entries(conversation)):
                 self.after = [line.replace(*DOUBT) for line in self.after]
             if not self._step_is_stored(conversation):
                 # Its process died before it could store the result: the tool may run again.
@@ -289,21 +292,21 @@ class Aftermath:
     def _step_is_stored(self, conversation: Conversation) -> bool:
         """Whether the store or the transcript has the result of each tool that ran."""
         store = conversation.graph.store
-        stored = [
+        texts = [
             text_of(message)
             for item in stored_items(store, "tool steps", THREAD)
             for message in thaw_messages(item.value["messages"])
         ]
-        known = " ".join([*stored, *said(conversation.messages())])
+        text = " ".join([*texts, *said(conversation.messages())])
         effects = self.parts.lines("effects.txt")
-        return all(line.removeprefix("book ") in known for line in effects if "book" in line)
+        return all(line.removeprefix("book ") in text for line in effects if "book" in line)
 
     def _check_look(self, conversation: Conversation) -> None:
         """Before anybody says anything: no act is half done, and what was told of is there."""
         look = said(conversation.messages())
         assert look in [self.before, self.after, *self._between()]
         transcript = {message.id for message in conversation.messages()}
-        branch = {message.id for each in branches(conversation) for message in each.messages}
+        branch = {message.id for branch in branches(conversation) for message in branch.messages}
         met = {*self.rehearsed.ids, *(name for name in self.told if name)}
         assert set() == met - transcript - branch
 
@@ -312,28 +315,28 @@ class Aftermath:
         if self.act is None or self.act[0] not in ("say", "retry", "edit"):
             return []
         # A retry or an edit asks in its own words until the question is in their place.
-        words = self.act[1] if self.act[0] == "say" else f"/{' '.join(self.act)}"
+        text = self.act[1] if self.act[0] == "say" else f"/{' '.join(self.act)}"
         if self.act[0] != "say":
-            asked = [line for line in self.after if line.startswith("human")]
+            after = [line for line in self.after if line.startswith("human")]
             return [
-                [*self.before[:place], *said_last]
-                for place in range(len(self.before) + 1)
-                for said_last in ([f"human: {words}"], asked[-1:], [])
+                [*self.before[:position], *said_last]
+                for position in range(len(self.before) + 1)
+                for said_last in ([f"human: {text}"], after[-1:], [])
             ]
-        if words in ("/retry", "/undo"):
+        if text in ("/retry", "/undo"):
             return [
-                [*self.before[:place], *said_last]
-                for place in range(len(self.before) + 1)
-                for said_last in ([f"human: {words}"], [])
+                [*self.before[:position], *said_last]
+                for position in range(len(self.before) + 1)
+                for said_last in ([f"human: {text}"], [])
             ]
-        places = range(0, len(self.before) + 1, 2) if "thrice" in words else [len(self.before)]
-        return [[*self.before[:place], f"human: {words}"] for place in places]
+        numbers = range(0, len(self.before) + 1, 2) if "thrice" in text else [len(self.before)]
+        return [[*self.before[:position], f"human: {text}"] for position in numbers]
 
     def _finish(self, conversation: Conversation) -> None:
         """Do again what may not have been done."""
         if self.act is None:
             return
-        done = self.after == said(conversation.messages()) and (
+        is_done = self.after == said(conversation.messages()) and (
             self.after != self.before
             or self.rehearsed.ids != [m.id for m in conversation.messages()]
         )
@@ -345,21 +348,21 @@ class Aftermath:
             else:
                 assert self.after[-1] == f"ai: {reply.text}"
             assert reply == conversation.say(self.act[1], turn_id=self.act[2])
-            self._check_paid(answered=done)
+            self._check_paid(is_answered=is_done)
         elif verb == "fork":
             self._check_fork(conversation)
         elif verb == "checkpoint":
-            if self.act[1] not in [each["name"] for each in conversation.checkpoints()]:
+            if self.act[1] not in [checkpoint["name"] for checkpoint in conversation.checkpoints()]:
                 conversation.checkpoint(self.act[1])
         elif verb in ("compact", "same_topic"):
             self._check_context(conversation, verb)
         elif (
             verb in ("retry", "edit")
-            and not done
+            and not is_done
             and conversation.timeline().turns[-1].answer is None
         ):
             conversation.resume()
-        elif not done:
+        elif not is_done:
             act(conversation, self.act, None)
 
     def _check_context(self, conversation: Conversation, verb: str) -> None:
@@ -371,24 +374,25 @@ class Aftermath:
         else:
             assert 1 == len(topics(conversation))
 
-    def _check_paid(self, *, answered: bool) -> None:
+    def _check_paid(self, *, is_answered: bool) -> None:
         """A stored answer, or tool step, is not paid for again."""
-        paid, normal = len(self.parts.lines("paid.txt")), len(self.rehearsed.paid)
-        if answered:
+        paid = len(self.parts.lines("paid.txt"))
+        normal = len(self.rehearsed.paid)
+        if is_answered:
             assert len(self.paid) == paid
         assert paid <= normal + (1 if self.script.tools else len(self.paid))
 
     def _check_fork(self, conversation: Conversation) -> None:
         """The new thread is whole, or was not begun."""
         try:
-            forked = conversation.fork(thread=OTHER)
+            fork = conversation.fork(thread=OTHER)
         except ConflictError:
             database = database_of(conversation)
-            forked = Conversation.open(
+            fork = Conversation.open(
                 database, **{**self.parts.options(tools=False), "thread": OTHER}
             )
-        assert self.before == said(forked.messages())
-        assert forked.messages() == replayed(forked).messages
+        assert self.before == said(fork.messages())
+        assert fork.messages() == replayed(fork).messages
 
     def _check_accounts(self, conversation: Conversation) -> None:
         """The event log contains each message of the transcript once."""
@@ -413,16 +417,18 @@ class Aftermath:
         A host that does not commit after each tool may leave one unnoticed.
         """
         effects = self.parts.lines("effects.txt")
-        canceled = [line for line in effects if line.startswith("cancel")]
-        assert len(canceled) == len(set(canceled))
-        assert {line.removeprefix("cancel") for line in canceled} <= {
+        cancel_lines = [line for line in effects if line.startswith("cancel")]
+        assert len(cancel_lines) == len(set(cancel_lines))
+        assert {line.removeprefix("cancel") for line in cancel_lines} <= {
             line.removeprefix("book") for line in effects if line.startswith("book")
         }
         entries = _entries(conversation)
         unknown = {"pending"} if self.script.durability in ("async", "exit") else set()
-        assert {"done", "running", "made"} | unknown >= {each.status for each in entries}
-        done = [f"cancel {each.compensation.result}" for each in entries if each.status == "done"]
-        assert set(done) <= set(canceled)
+        assert {"done", "running", "made"} | unknown >= {entry.status for entry in entries}
+        texts = [
+            f"cancel {entry.compensation.result}" for entry in entries if entry.status == "done"
+        ]
+        assert set(texts) <= set(cancel_lines)
 
     def _check_purge(self, conversation: Conversation) -> None:
         """A purge that was cut short is made again, and leaves nothing."""

@@ -27,26 +27,29 @@ def test_a_question_that_waits_for_a_decision(tmp_path: Path) -> None:
         tmp_path / "a.db", thread="t", model=model, judge=JUDGE, settings=ASKS
     ) as conversation:
         reply = conversation.say(QUESTION)
-    with Conversation.open(tmp_path / "a.db", thread="t") as loaded:
-        pending = loaded.timeline().pending
+    with Conversation.open(tmp_path / "a.db", thread="t") as other_conversation:
+        pending = other_conversation.timeline().pending
         assert pending is not None
         assert (QUESTION, reply.request) == (pending.question, pending.request)
-        assert [("Buy a car.", 0.1)] == [(each.text, each.score) for each in pending.rejected]
-        assert QUESTION == loaded.timeline().to_dict()["pending"]["question"]
-        loaded.close()
+        assert [("Buy a car.", 0.1)] == [(draft.text, draft.score) for draft in pending.rejected]
+        assert QUESTION == other_conversation.timeline().to_dict()["pending"]["question"]
+        other_conversation.close()
 
 
 def test_drafts_that_a_person_was_shown_are_found_again(tmp_path: Path) -> None:
     """Each draft is kept that a person answered with instructions, and not only the last one."""
     drafts = ["Buy a car.", "Buy a car, or two.", "Buy a car at once.", GOOD]
-    model, path = ScriptedChat(replies={QUESTION: drafts}), tmp_path / "a.db"
+    model = ScriptedChat(replies={QUESTION: drafts})
+    path = tmp_path / "a.db"
     shorter = {"decisions": [{"type": "respond", "message": "Shorter."}]}
-    with Conversation.open(path, thread="t", model=model, judge=JUDGE, settings=ASKS) as asked:
-        replies = [asked.say(QUESTION), *(asked.resume(shorter) for _ in range(3))]
+    with Conversation.open(
+        path, thread="t", model=model, judge=JUDGE, settings=ASKS
+    ) as conversation:
+        replies = [conversation.say(QUESTION), *(conversation.resume(shorter) for _ in range(3))]
         assert ["decision"] * 3 + ["answer"] == [reply.kind for reply in replies]
-    with Conversation.open(path, thread="t") as loaded:
-        (turn,) = loaded.timeline().turns
-        assert drafts == [*(each.text for each in turn.rejected), turn.answer]
+    with Conversation.open(path, thread="t") as other_conversation:
+        (turn,) = other_conversation.timeline().turns
+        assert drafts == [*(draft.text for draft in turn.rejected), turn.answer]
 
 
 def test_the_calls_of_a_question_that_waits_are_found_again(tmp_path: Path) -> None:
@@ -67,15 +70,15 @@ def test_the_calls_of_a_question_that_waits_are_found_again(tmp_path: Path) -> N
     calls = [
         AIMessage("", tool_calls=[{"name": name, "args": args, "id": name}]) for name, args in steps
     ]
-    model = ScriptedChat(script=lambda asked: calls[asked[-1].type == "tool"])
+    model = ScriptedChat(script=lambda question: calls[question[-1].type == "tool"])
     with Conversation.open(
         tmp_path / "a.db", thread="t", model=model, judge=JUDGE, tools=[legs, book]
-    ) as asked:
-        assert "decision" == asked.say(QUESTION).kind
-    with Conversation.open(tmp_path / "a.db", thread="t") as loaded:
-        pending = loaded.timeline().pending
+    ) as conversation:
+        assert "decision" == conversation.say(QUESTION).kind
+    with Conversation.open(tmp_path / "a.db", thread="t") as other_conversation:
+        pending = other_conversation.timeline().pending
         assert pending is not None
-        found = [(each.name, each.args, each.status, each.text) for each in pending.calls]
+        found = [(call.name, call.args, call.status, call.text) for call in pending.calls]
         assert [(*steps[0], "success", "8"), (*steps[1], None, None)] == found
 
 
@@ -83,14 +86,18 @@ def test_a_draft_that_waited_for_a_decision_outlives_its_turn(tmp_path: Path) ->
     """A host sends another question instead of a decision: the draft is a branch, as the question is."""
     model = ScriptedChat(replies={QUESTION: "Buy a car.", "thanks": GOOD})
     with closing(open_database(tmp_path / "a.db")) as database:
-        places = {"checkpointer": database.saver, "store": database.store}
-        graph = build_graph(model, judge=JUDGE, settings=ASKS, **places)
+        parts_of_graph = {"checkpointer": database.saver, "store": database.store}
+        graph = build_graph(model, judge=JUDGE, settings=ASKS, **parts_of_graph)
         config: RunnableConfig = {"configurable": {"thread_id": "t"}}
-        for words in (QUESTION, "No, thanks."):
-            graph.invoke({"messages": [("user", words)]}, config)
-        loaded = Conversation.open(database, thread="t")
-        kept = {branch.kind: branch.words for branch in loaded.branches()}
-        assert {"live": "No, thanks.", "draft": "Buy a car.", "interrupted": QUESTION} == kept
+        for text in (QUESTION, "No, thanks."):
+            graph.invoke({"messages": [("user", text)]}, config)
+        conversation = Conversation.open(database, thread="t")
+        words_by_kind = {branch.kind: branch.words for branch in conversation.branches()}
+        assert {
+            "live": "No, thanks.",
+            "draft": "Buy a car.",
+            "interrupted": QUESTION,
+        } == words_by_kind
 
 
 def test_a_question_while_its_turn_runs(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ WORDS = {
 
 CASES = [
     *(
-        f"{name}:{when}"
+        f"{name}:{moment}"
         for name in ("small-files", "few-pages", "only-queries")
-        for when in MOMENTS
+        for moment in MOMENTS
     ),
     "read-only-file:before",
     "read-only-folder:before",
@@ -46,11 +46,11 @@ def run(folder: Path, *cases: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def seen() -> Iterator[dict[str, Any]]:
+def outcomes() -> Iterator[dict[str, Any]]:
     """What came of each case, in a folder that every user may enter."""
-    with TemporaryDirectory() as made:
-        Path(made).chmod(0o777)
-        yield run(Path(made), *CASES)
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o777)
+        yield run(Path(directory), *CASES)
 
 
 @pytest.fixture
@@ -65,23 +65,25 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(tmp_path)], check=True)  # noqa: S607 - wherever it is
 
 
-def check(seen: dict[str, Any], words: str) -> None:
+def check(outcomes: dict[str, Any], question: str) -> None:
     """A clear error each time; what was committed is there; the turn happens once, afterwards."""
-    kinds, texts = zip(*seen["errors"], strict=True)
+    kinds, texts = zip(*outcomes["errors"], strict=True)
     assert ("StorageError", "StorageError") == kinds
-    assert all(words in text and "t.db'" in text for text in texts), texts
-    assert TWO == seen["before"] == seen["after"]
-    assert THREE == seen["final"]
+    assert all(question in text and "t.db'" in text for text in texts), texts
+    assert TWO == outcomes["before"] == outcomes["after"]
+    assert THREE == outcomes["final"]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_thread_outlives_a_file_that_cannot_be_written(case: str, seen: dict[str, Any]) -> None:
+def test_a_thread_outlives_a_file_that_cannot_be_written(
+    case: str, outcomes: dict[str, Any]
+) -> None:
     """Before a turn or in the middle of it: the error says what to do, the turn is made later."""
-    check(seen[case], WORDS[case.partition(":")[0]])
+    check(outcomes[case], WORDS[case.partition(":")[0]])
 
 
 def test_a_thread_outlives_a_full_disk(small_disk: Path) -> None:
     """On a full file system the same process continues once there is room."""
-    cases = [f"full-disk:{when}" for when in MOMENTS]
-    for each in run(small_disk, *cases).values():
-        check(each, "database or disk is full): free disk space")
+    cases = [f"full-disk:{moment}" for moment in MOMENTS]
+    for item in run(small_disk, *cases).values():
+        check(item, "database or disk is full): free disk space")

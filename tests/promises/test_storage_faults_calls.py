@@ -78,14 +78,16 @@ class FailingSaver(FileSaver):
         super().put_writes(*args, **options)
 
 
-def failing(database: Any, faults: Faults, *, which: str) -> Database:
+def failing(database: Any, faults: Faults, *, call_index: str) -> Database:
     """The same file, with a store or a checkpointer that fails."""
-    if which == "store":
+    if call_index == "store":
         store = FailingStore(database.store.conn)
-        store.faults, store.is_setup = faults, True
+        store.faults = faults
+        store.is_setup = True
         return replace(database, store=store)
     saver = FailingSaver(database.saver.conn, serde=CheckedSerializer())
-    saver.faults, saver.is_setup = faults, True
+    saver.faults = faults
+    saver.is_setup = True
     return replace(database, saver=saver)
 
 
@@ -118,18 +120,18 @@ def view(conversation: Conversation) -> list[str]:
 
 def waiting(before: list[str], name: str) -> list[str]:
     """What is seen while a step's question is in the transcript and has no answer."""
-    marks = [each for each in before if each.startswith("checkpoint: ")]
+    marks = [item for item in before if item.startswith("checkpoint: ")]
     return [*before[: len(before) - len(marks)], f"human: question {name[-1]}", *marks]
 
 
 def records(file: Path) -> list[list[str]]:
     """What is seen before the first step and after each, where nothing fails."""
     with Conversation.open(file, thread="t", model=model, judge=scores()) as conversation:
-        seen: list[list[str]] = [[]]
+        views: list[list[str]] = [[]]
         for step in STEPS.values():
             step(conversation)
-            seen.append(view(conversation))
-    return seen
+            views.append(view(conversation))
+    return views
 
 
 def run(database: Database, sound: Database, right: list[list[str]]) -> list[str]:
@@ -143,9 +145,9 @@ def run(database: Database, sound: Database, right: list[list[str]]) -> list[str
                 step(conversation)
             except StorageError as error:
                 errors.append(str(error))
-            now = view(witness)
-            assert now in (before, after, waiting(before, name)), (name, now)
-            if now == after:
+            current_view = view(witness)
+            assert current_view in (before, after, waiting(before, name)), (name, current_view)
+            if current_view == after:
                 break
         else:
             raise AssertionError(f"{name} was not made in {TRIES} tries: {errors[-1]}")
@@ -159,7 +161,7 @@ def right(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
 
 
 @contextmanager
-def opened(file: Path, **options: Any) -> Iterator[Database]:
+def open_thread(file: Path, **options: Any) -> Iterator[Database]:
     """A database, closed in the end."""
     database = open_database(file, **options)
     try:
@@ -175,42 +177,42 @@ def check_event_log(sound: Database) -> None:
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("which", ["store", "saver"])
+@pytest.mark.parametrize("call_index", ["store", "saver"])
 @pytest.mark.parametrize("every", [7, 11, 19])
 def test_a_thread_outlives_storage_of_which_every_nth_call_fails(
-    every: int, which: str, right: list[list[str]], tmp_path: Path
+    every: int, call_index: str, right: list[list[str]], tmp_path: Path
 ) -> None:
     """Each failure is reported; each step is complete or absent, and completes when repeated."""
-    with opened(tmp_path / "t.db") as sound:
+    with open_thread(tmp_path / "t.db") as sound:
         faults = Faults(lambda call: call % every == 0)
-        errors = run(failing(sound, faults, which=which), sound, right)
+        errors = run(failing(sound, faults, call_index=call_index), sound, right)
 
         assert errors
-        assert all("disk I/O error" in each and "t.db'" in each for each in errors)
+        assert all("disk I/O error" in error and "t.db'" in error for error in errors)
         check_event_log(sound)
 
 
 @pytest.mark.sample(every=2)
-@pytest.mark.parametrize("which", ["store", "saver"])
+@pytest.mark.parametrize("call_index", ["store", "saver"])
 def test_a_thread_outlives_each_single_call_that_fails(
-    which: str, right: list[list[str]], tmp_path: Path
+    call_index: str, right: list[list[str]], tmp_path: Path
 ) -> None:
     """Whichever call of a whole conversation fails, the conversation comes to the same end."""
     met = True
-    place = 0
+    position = 0
     while met:
-        place += 5
-        with opened(tmp_path / f"{place}.db") as sound:
-            faults = Faults(lambda call, place=place: call == place)  # type: ignore[misc]
-            errors = run(failing(sound, faults, which=which), sound, right)
+        position += 5
+        with open_thread(tmp_path / f"{position}.db") as sound:
+            faults = Faults(lambda call, position=position: call == position)  # type: ignore[misc]
+            errors = run(failing(sound, faults, call_index=call_index), sound, right)
             check_event_log(sound)
-        met = faults.calls >= place
+        met = faults.calls >= position
         assert (1 if met else 0) >= len(errors)
-    assert place > 25
+    assert position > 25
 
 
 @contextmanager
-def held(file: Path) -> Iterator[Callable[[], None]]:
+def hold_file(file: Path) -> Iterator[Callable[[], None]]:
     """Another process that locks the file until the block ends or it gets a signal."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(file)],
@@ -232,24 +234,24 @@ def held(file: Path) -> Iterator[Callable[[], None]]:
         let_go()
 
 
-@pytest.mark.parametrize("when", ["before", "in-the-model"])
-def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("moment", ["before", "in-the-model"])
+def test_a_thread_outlives_a_file_that_another_keeps_locked(moment: str, tmp_path: Path) -> None:
     """After its wait the turn is refused, before it or in its middle; afterwards it is made once."""
     locks: list[Any] = []
-    numbered = Numbered()
+    drafts = Numbered()
 
     def answer(messages: Any) -> Any:
-        if when == "in-the-model" and len(numbered.inputs) == 1 and not locks:
-            locks.append(held(tmp_path / "t.db"))
+        if moment == "in-the-model" and len(drafts.inputs) == 1 and not locks:
+            locks.append(hold_file(tmp_path / "t.db"))
             locks[-1].__enter__()
-        return numbered(messages)
+        return drafts(messages)
 
-    with opened(tmp_path / "t.db", busy_seconds=0.2) as database:
+    with open_thread(tmp_path / "t.db", busy_seconds=0.2) as database:
         conversation = Conversation.open(database, thread="t", model=answer, judge=scores())
         conversation.say("question 1")
         before = said(conversation.messages())
-        if when == "before":
-            locks.append(held(tmp_path / "t.db"))
+        if moment == "before":
+            locks.append(hold_file(tmp_path / "t.db"))
             locks[-1].__enter__()
         with pytest.raises(DatabaseLockedError, match=r"locked by another process for 0\.2 s: try"):
             conversation.say("question 2")
@@ -265,10 +267,10 @@ def test_a_thread_outlives_a_file_that_another_keeps_locked(when: str, tmp_path:
 
 def test_a_lock_that_is_let_go_in_time_is_waited_out(tmp_path: Path) -> None:
     """A turn waits for another process's writing, and then it is made."""
-    with opened(tmp_path / "t.db") as database:
+    with open_thread(tmp_path / "t.db") as database:
         conversation = Conversation.open(database, thread="t", model=Numbered(), judge=scores())
         conversation.say("question 1")
-        with held(tmp_path / "t.db") as let_go:
+        with hold_file(tmp_path / "t.db") as let_go:
             letting = threading.Timer(0.3, let_go)
             letting.start()
             conversation.say("question 2")

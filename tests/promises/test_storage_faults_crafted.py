@@ -88,15 +88,15 @@ def use(conversation: Conversation) -> None:
         lambda: conversation.say("question 4"),
         lambda: conversation.restore("branch-1"),
     ]
-    for read in readings:
+    for reading in readings:
         try:
-            read()
+            reading()
         except Exception:  # noqa: BLE001, S112 - what a forged value makes of its reader is no matter here
             continue
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def file_data(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """A file with turns, a rejected draft and a branch."""
     file = tmp_path_factory.mktemp("filled") / "t.db"
     judge = scores(0.9, 0.1, 0.9)
@@ -104,21 +104,22 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         for number in range(3):
             conversation.say(f"question {number}")
         conversation.rollback(turns=1)
-        place = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).config
-        conversation.graph.checkpointer.put_writes(place, [("messages", [])], "task")  # type: ignore[union-attr]
+        config = conversation.graph.get_state({"configurable": {"thread_id": "t"}}).config
+        conversation.graph.checkpointer.put_writes(config, [("messages", [])], "task")  # type: ignore[union-attr]
     return file.read_bytes()
 
 
 @pytest.mark.filterwarnings("ignore::langgraph.warnings.LangGraphDeprecationWarning")
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("table", PLACES)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("payload", sampled(PAYLOADS, every=3))
 def test_a_crafted_row_runs_nothing(
-    payload: str, form: str, place: str, filled: bytes, tmp_path: Path
+    payload: str, form: str, table: str, file_data: bytes, tmp_path: Path
 ) -> None:
     """A writer of a file cannot make its reader run a program."""
-    trace, file = tmp_path / "trace", tmp_path / "t.db"
-    file.write_bytes(filled)
+    trace = tmp_path / "trace"
+    file = tmp_path / "t.db"
+    file.write_bytes(file_data)
     command = f"touch {trace}"
     kind, data = PAYLOADS[payload](command)
     frozen = b64encode(zlib.compress(data)).decode()
@@ -127,8 +128,8 @@ def test_a_crafted_row_runs_nothing(
     kind, data = FORMS[form](kind, data)
     connection = sqlite3.connect(file, isolation_level=None)
     values = {"kind": kind, "data": data, "frozen": frozen, "json": plain, "branch": branch}
-    used = {name: value for name, value in values.items() if f":{name}" in PLACES[place]}
-    assert connection.execute(PLACES[place], used).rowcount
+    parameters = {name: value for name, value in values.items() if f":{name}" in PLACES[table]}
+    assert connection.execute(PLACES[table], parameters).rowcount
     connection.close()
 
     with Conversation.open(file, thread="t", model=Numbered(), judge=scores()) as conversation:
@@ -153,11 +154,11 @@ def test_a_crafted_row_runs_nothing(
     ],
 )
 def test_a_crafted_trigger_runs_nothing(
-    statement: str, sees: str, filled: bytes, tmp_path: Path
+    statement: str, sees: str, file_data: bytes, tmp_path: Path
 ) -> None:
     """A schema cannot call what could reach outside the file."""
     file = tmp_path / "t.db"
-    file.write_bytes(filled)
+    file.write_bytes(file_data)
     connection = sqlite3.connect(file, isolation_level=None)
     connection.execute(statement)
     connection.close()
@@ -168,4 +169,4 @@ def test_a_crafted_trigger_runs_nothing(
     ):
         conversation.say("question 4")
 
-    assert [] == [each.name for each in tmp_path.iterdir() if not each.name.startswith("t.db")]
+    assert [] == [path.name for path in tmp_path.iterdir() if not path.name.startswith("t.db")]

@@ -46,14 +46,14 @@ def views(file: Path) -> Seen:
     except StorageError as error:
         return {"open": error}
     try:
-        seen = {"threads": _seen(lambda: _listed(database))}
+        views_by_name = {"threads": _read_or_error(lambda: _list_all(database))}
         for thread in THREADS:
             conversation = Conversation.open(database, thread=thread)
-            for name, read in READINGS.items():
-                seen[f"{thread} {name}"] = _seen(
-                    lambda read=read, conversation=conversation: read(conversation)
+            for name, reading in READINGS.items():
+                views_by_name[f"{thread} {name}"] = _read_or_error(
+                    lambda reading=reading, conversation=conversation: reading(conversation)
                 )  # type: ignore[misc]
-        return seen
+        return views_by_name
     finally:
         database.close()
 
@@ -69,7 +69,7 @@ READINGS: dict[str, Callable[[Conversation], Any]] = {
 }
 
 
-def _listed(database: Database) -> Any:
+def _list_all(database: Database) -> Any:
     with translated(database.path):
         return list_threads(database.store)
 
@@ -86,69 +86,70 @@ class Warnings(logging.Handler):
         self.texts.append(record.getMessage())
 
 
-def _seen(read: Callable[[], Any]) -> Any:
+def _read_or_error(reading: Callable[[], Any]) -> Any:
     """Return what was read, or the storage's error; any other error ends the test.
 
     A list that leaves out a damaged item says so by a warning in the log, which counts as an error.
     """
-    warnings, logger = Warnings(), logging.getLogger("unsay")
+    warnings = Warnings()
+    logger = logging.getLogger("unsay")
     logger.addHandler(warnings)
     try:
-        found = read()
+        value = reading()
     except StorageError as error:
         return error
     finally:
         logger.removeHandler(warnings)
-    told = [text for text in warnings.texts if "damaged" in text]
-    return DatabaseCorruptError(told[0]) if told else found
+    texts = [text for text in warnings.texts if "damaged" in text]
+    return DatabaseCorruptError(texts[0]) if texts else value
 
 
 @pytest.fixture(scope="module")
-def whole() -> Iterator[tuple[Path, Seen]]:
+def sound_file() -> Iterator[tuple[Path, Seen]]:
     """A sound file, and all that can be read of it."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "whole.db"
         fill(file)
-        seen = views(file)
-        assert not [each for each in seen.values() if isinstance(each, Exception)]
-        yield file, seen
+        seen_views = views(file)
+        assert not [view for view in seen_views.values() if isinstance(view, Exception)]
+        yield file, seen_views
 
 
-def check(whole: tuple[Path, Seen], change: Callable[[bytearray], Any]) -> Seen:
+def check(sound_file: tuple[Path, Seen], change: Callable[[bytearray], Any]) -> Seen:
     """What can be read of a changed copy: nothing else than of the sound file, or errors."""
-    file, right = whole
+    file, right = sound_file
     with TemporaryDirectory() as folder:
         copy = Path(folder) / "copy.db"
         data = bytearray(file.read_bytes())
         change(data)
         copy.write_bytes(data)
-        seen = views(copy)
+        seen_views = views(copy)
     wrong = {
-        name: found
-        for name, found in seen.items()
-        if not isinstance(found, StorageError) and found != right[name]
+        name: value
+        for name, value in seen_views.items()
+        if not isinstance(value, StorageError) and value != right[name]
     }
     assert {} == wrong
-    return seen
+    return seen_views
 
 
 @given(
-    place=st.floats(0, 1, exclude_max=True),
+    position=st.floats(0, 1, exclude_max=True),
     pattern=st.one_of(
         st.sampled_from([bytes([1 << bit]) for bit in range(8)]), st.binary(min_size=1, max_size=64)
     ),
 )
 def test_flipped_bytes_are_told_or_change_nothing(
-    whole: tuple[Path, Seen], place: float, pattern: bytes
+    sound_file: tuple[Path, Seen], position: float, pattern: bytes
 ) -> None:
     """Wherever bytes of the file change, no thread shows other words than were said in it."""
 
     def flip(data: bytearray) -> None:
-        start = int(place * len(data))
+        start = int(position * len(data))
         for offset, bits in enumerate(pattern[: len(data) - start]):
             data[start + offset] ^= bits
 
-    check(whole, flip)
+    check(sound_file, flip)
 
 
 @pytest.mark.sample(every=4)
@@ -156,40 +157,40 @@ def test_flipped_bytes_are_told_or_change_nothing(
     "column", ["~__pregel", "messages", "msgpack+z", "msgpack+c", "unsay_holds", "unsay_sum"]
 )
 def test_one_letter_of_a_row_is_told_or_changes_nothing(
-    column: str, whole: tuple[Path, Seen]
+    column: str, sound_file: tuple[Path, Seen]
 ) -> None:
     """A changed letter in what a row says of itself never moves or drops its words in silence."""
-    raw = whole[0].read_bytes()
-    places = [at for at in range(len(raw)) if raw.startswith(column.encode(), at)]
-    assert places
+    raw = sound_file[0].read_bytes()
+    numbers = [offset for offset in range(len(raw)) if raw.startswith(column.encode(), offset)]
+    assert numbers
 
-    def flip(place: int) -> Callable[[bytearray], Any]:
-        return lambda data: data.__setitem__(place, data[place] ^ 2)
+    def flip(position: int) -> Callable[[bytearray], Any]:
+        return lambda data: data.__setitem__(position, data[position] ^ 2)
 
-    for place in places[:: max(1, len(places) // 12)]:
-        check(whole, flip(place + len(column) // 2))
+    for position in numbers[:: max(1, len(numbers) // 12)]:
+        check(sound_file, flip(position + len(column) // 2))
 
 
-@pytest.mark.parametrize("lost", [PAGE, PAGE + 1, 3 * PAGE, 0.1, 0.3, 0.6, 0.9])
-def test_a_truncated_file_is_refused(lost: float, whole: tuple[Path, Seen]) -> None:
+@pytest.mark.parametrize("lost_bytes", [PAGE, PAGE + 1, 3 * PAGE, 0.1, 0.3, 0.6, 0.9])
+def test_a_truncated_file_is_refused(lost_bytes: float, sound_file: tuple[Path, Seen]) -> None:
     """A file that lost its end is refused when it is opened, however much it lost."""
-    size = whole[0].stat().st_size
-    keep = size - (int(size * lost) if lost < 1 else int(lost))
+    size = sound_file[0].stat().st_size
+    keep = size - (int(size * lost_bytes) if lost_bytes < 1 else int(lost_bytes))
 
-    seen = check(whole, lambda data: data.__delitem__(slice(keep, None)))
+    outcome = check(sound_file, lambda data: data.__delitem__(slice(keep, None)))
 
-    assert ["open"] == list(seen)
-    assert isinstance(seen["open"], DatabaseCorruptError)
-    assert "restore a backup" in str(seen["open"])
+    assert ["open"] == list(outcome)
+    assert isinstance(outcome["open"], DatabaseCorruptError)
+    assert "restore a backup" in str(outcome["open"])
 
 
-def test_overwritten_pages_are_refused(whole: tuple[Path, Seen]) -> None:
+def test_overwritten_pages_are_refused(sound_file: tuple[Path, Seen]) -> None:
     """A stretch of zeros, as a disk gives for a sector it lost, is found when the file is opened."""
-    pages = whole[0].stat().st_size // PAGE
+    pages = sound_file[0].stat().st_size // PAGE
     for page in range(1, pages, max(1, pages // 10)):
         zeros = slice(page * PAGE, page * PAGE + 512)
-        seen = check(whole, lambda data, zeros=zeros: data.__setitem__(zeros, bytes(512)))  # type: ignore[misc]
-        assert seen
+        outcome = check(sound_file, lambda data, zeros=zeros: data.__setitem__(zeros, bytes(512)))  # type: ignore[misc]
+        assert outcome
 
 
 @pytest.mark.sample(every=3)
@@ -200,45 +201,46 @@ def test_a_damaged_wal_file_takes_whole_turns_and_the_thread_goes_on(
 ) -> None:
     """Without proof in the journal nothing was committed: the transcript is an earlier one."""
     monkeypatch.setattr("unsay.storage.writer_lock.LEASE_SECONDS", 0.5)
-    file, copy = tmp_path / "t.db", tmp_path / "copy.db"
-    given: dict[str, Any] = {"thread": "t", "judge": scores()}
-    with Conversation.open(file, model=Numbered(), **given) as conversation:
+    file = tmp_path / "t.db"
+    copy = tmp_path / "copy.db"
+    options: dict[str, Any] = {"thread": "t", "judge": scores()}
+    with Conversation.open(file, model=Numbered(), **options) as conversation:
         moments = [[]]
         for number in range(3):
             conversation.say(f"question {number}")
             moments.append([message.content for message in conversation.messages()])
         shutil.copy(file, copy)
         step_log = bytearray(file.with_name("t.db-wal").read_bytes())
-    place = min(int(keep * len(step_log)), len(step_log) - 1)
+    position = min(int(keep * len(step_log)), len(step_log) - 1)
     if damage == "cut":
-        del step_log[place:]
+        del step_log[position:]
     else:
-        step_log[place] ^= 255
+        step_log[position] ^= 255
     copy.with_name("copy.db-wal").write_bytes(step_log)
 
-    with Conversation.open(copy, model=Numbered(), **given) as conversation:
-        found = [message.content for message in conversation.messages()]
+    with Conversation.open(copy, model=Numbered(), **options) as conversation:
+        contents = [message.content for message in conversation.messages()]
         conversation.say("and on")
-        after, events = (
-            [message.content for message in conversation.messages()],
-            registry_of(conversation).events(),
-        )
+        after = [message.content for message in conversation.messages()]
+        events = registry_of(conversation).events()
 
-    assert found in moments
-    assert found == after[: len(found)]
+    assert contents in moments
+    assert contents == after[: len(contents)]
     assert "and on" == after[-2]
     assert events
 
 
 def test_a_large_file_is_looked_through_when_asked(
-    whole: tuple[Path, Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sound_file: tuple[Path, Seen], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A row that an index lost is not seen by reading; `check` finds it, and a small file is checked."""
     copy = tmp_path / "copy.db"
-    data = bytearray(whole[0].read_bytes())
+    data = bytearray(sound_file[0].read_bytes())
     key = b"threadsa"  # in an index the key follows its prefix at once
-    place = next(at for at in range(len(data)) if data.startswith(b"unsay." + key, at))
-    data[place + len(b"unsay." + key) - 1] ^= 2
+    position = next(
+        offset for offset in range(len(data)) if data.startswith(b"unsay." + key, offset)
+    )
+    data[position + len(b"unsay." + key) - 1] ^= 2
     copy.write_bytes(data)
 
     with pytest.raises(DatabaseCorruptError, match="restore a backup"):
@@ -250,6 +252,6 @@ def test_a_large_file_is_looked_through_when_asked(
             database.check()
     finally:
         database.close()
-    sound = open_database(whole[0])
+    sound = open_database(sound_file[0])
     sound.check()
     sound.close()

@@ -44,17 +44,21 @@ def move(thing: str) -> str:
 
 def script(messages: list[AnyMessage]) -> AIMessage:
     """Two calls for some questions, the second of a risky tool, which fails for one of them."""
-    asked = next(text_of(m) for m in reversed(messages) if m.type == "human")
-    done = 0
+    text = next(text_of(m) for m in reversed(messages) if m.type == "human")
+    call_count = 0
     for message in reversed(messages):
         if message.type == "human":
             break
-        done += message.type == "tool"
-    if "move" in asked and done < 2:
-        thing = "wall" if "wall" in asked else "chair"
-        call = {"name": ("look", "move")[done], "args": {"thing": thing}, "id": f"call-{done}"}
+        call_count += message.type == "tool"
+    if "move" in text and call_count < 2:
+        furniture = "wall" if "wall" in text else "chair"
+        call = {
+            "name": ("look", "move")[call_count],
+            "args": {"thing": furniture},
+            "id": f"call-{call_count}",
+        }
         return AIMessage("", tool_calls=[call])
-    return AIMessage(f"An answer to what was asked: {asked}, in {len(messages)} messages.")
+    return AIMessage(f"An answer to what was asked: {text}, in {len(messages)} messages.")
 
 
 def judge_of(seed: int) -> Callable[[Any], Any]:
@@ -64,7 +68,7 @@ def judge_of(seed: int) -> Callable[[Any], Any]:
     def judge(request: list[Any]) -> Any:
         if chance.random() > 0.2:
             return chance.choice([0.6, 0.7, 0.85, 0.95])
-        ids = [part.split("]")[0] for part in text_of(request[-1]).split("[id ")[1:]]
+        ids = [piece.split("]")[0] for piece in text_of(request[-1]).split("[id ")[1:]]
         return {"score": 0.2, "reason": "Wrong.", "blamed": ids[: chance.randint(0, 1)]}
 
     return judge
@@ -87,39 +91,44 @@ DEEDS = st.lists(
 
 def check(state: dict[str, Any], messages: list[AnyMessage]) -> None:
     """Metadata, turns and history agree with the transcript."""
-    numbers, answered = {None: 0}, 0
-    talked = {message.id for message in spoken(messages)}
+    numbers = {None: 0}
+    answer_count = 0
+    ids = {message.id for message in spoken(messages)}
     for message in messages:
-        answered += is_answer(message) and message.id in talked
-        numbers[message.id] = answered
-    made = state.get("checkpoints", [])
-    assert [numbers[each["message_id"]] for each in made] == [each["turn"] for each in made]
+        answer_count += is_answer(message) and message.id in ids
+        numbers[message.id] = answer_count
+    checkpoints = state.get("checkpoints", [])
+    assert [numbers[checkpoint["message_id"]] for checkpoint in checkpoints] == [
+        checkpoint["turn"] for checkpoint in checkpoints
+    ]
     safe = safe_indices(messages)
-    places = {None: -1, **{message.id: index for index, message in enumerate(messages)}}
-    assert all(places[each["message_id"]] + 1 in safe for each in made)
+    positions = {None: -1, **{message.id: index for index, message in enumerate(messages)}}
+    assert all(positions[checkpoint["message_id"]] + 1 in safe for checkpoint in checkpoints)
     metadata = state.get("checkpoint_metadata", {})
-    last = max((places[each["message_id"]] for each in made), default=None)
-    newest = [each for each in made if places[each["message_id"]] == last]
-    if not newest:
+    last = max((positions[checkpoint["message_id"]] for checkpoint in checkpoints), default=None)
+    newest_checkpoints = [
+        checkpoint for checkpoint in checkpoints if positions[checkpoint["message_id"]] == last
+    ]
+    if not newest_checkpoints:
         assert {} == metadata
     else:
-        found = {key: metadata[key] for key in ("checkpoint_id", "name", "quality_score", "topic")}
-        described = [
+        values = {key: metadata[key] for key in ("checkpoint_id", "name", "quality_score", "topic")}
+        descriptions = [
             {
-                "checkpoint_id": each["id"],
-                "name": each["name"],
-                "quality_score": each["score"],
-                "topic": each["topic"],
+                "checkpoint_id": item["id"],
+                "name": item["name"],
+                "quality_score": item["score"],
+                "topic": item["topic"],
             }
-            for each in newest
+            for item in newest_checkpoints
         ]
-        assert found in described
+        assert values in descriptions
         assert last is not None
         assert last + 1 == metadata["message_count"]
     for note in state.get("state_history", []):
         assert note["description"]
     if history := state.get("state_history", []):
-        assert 0 <= history[-1]["turn"] <= answered + 1
+        assert 0 <= history[-1]["turn"] <= answer_count + 1
     validate(messages)
 
 
@@ -159,11 +168,11 @@ def test_checkpoints_are_true_after_any_deeds(deeds: list[tuple[str, Any]], seed
         if not state:
             continue
         check(state, conversation.messages())
-        again = replayed(conversation)
-        assert [m.id for m in conversation.messages()] == [m.id for m in again.messages]
+        log = replayed(conversation)
+        assert [m.id for m in conversation.messages()] == [m.id for m in log.messages]
         turns = conversation.timeline().turns
-        ended = [turn.number for turn in turns if turn.answer is not None]
-        assert [*range(1, len(ended) + 1)] == ended
+        numbers = [turn.number for turn in turns if turn.answer is not None]
+        assert [*range(1, len(numbers) + 1)] == numbers
 
 
 @given(deeds=DEEDS, seed=st.integers(0, 99))
@@ -174,11 +183,13 @@ def test_checkpoints_are_true_after_any_orders_of_a_host(
     graph = make(ScriptedChat(script=script), judge_of(seed), tools=[look, move], settings=SETTINGS)
     for verb, value in [("say", "Hello there."), *deeds]:
         state = graph.get_state(config()).values
-        given_now: dict[str, Any] = {"messages": [("user", typed(verb, value))]}
+        given_now: dict[str, Any] = {"messages": [("user", command_line(verb, value))]}
         if verb == "restore":
             given_now = {"should_rollback": True}
-            if made := state.get("checkpoints", []):
-                given_now["rollback_checkpoint_id"] = made[-1 - value % len(made)]["id"]
+            if checkpoints := state.get("checkpoints", []):
+                given_now["rollback_checkpoint_id"] = checkpoints[-1 - value % len(checkpoints)][
+                    "id"
+                ]
         elif verb == "task":
             given_now = {"messages": [("user", "A new task.")], "start_task": f"task {value}"}
         with suppress(UnsayError):
@@ -187,15 +198,15 @@ def test_checkpoints_are_true_after_any_orders_of_a_host(
         check(state, state["messages"])
 
 
-def typed(verb: str, value: Any) -> str:
+def command_line(verb: str, value: Any) -> str:
     """What a person types."""
     if verb == "say":
         return str(value)
-    words = {
+    text = {
         "edit": f"/edit {value} Please move the chair, edited.",
         "rollback": f"/rollback {value}",
         "remove": f"/remove {value}",
         "checkpoint": f"/checkpoint name {value}",
         "back": "/rollback",
     }
-    return words.get(verb, f"/{verb}")
+    return text.get(verb, f"/{verb}")

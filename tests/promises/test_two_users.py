@@ -19,7 +19,8 @@ from unsay.storage.base import Database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
 TOLD = "The code of my door is 4711 zebra."
-ANN, BOB = "ann:1", "bob:1"
+ANN = "ann:1"
+BOB = "bob:1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class Host:
     database: Database
     model: ScriptedChat
 
-    def opened(self, thread: str, **options: Any) -> Conversation:
+    def open_thread(self, thread: str, **options: Any) -> Conversation:
         """A thread, opened as for one request."""
         return Conversation.open(
             self.database, thread=thread, model=self.model, judge=ScriptedJudge(), **options
@@ -43,25 +44,25 @@ class Host:
 @pytest.fixture(params=["file", pytest.param("server", marks=pytest.mark.full)])
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     """A host whose user Ann has told a secret, set a checkpoint, and rolled a turn back."""
-    place = request.getfixturevalue("url") if request.param == "server" else ":memory:"
-    database = open_database(place)
-    made = Host(database=database, model=ScriptedChat(default="Noted."))
-    ann = made.opened(ANN)
+    location = request.getfixturevalue("url") if request.param == "server" else ":memory:"
+    database = open_database(location)
+    host = Host(database=database, model=ScriptedChat(default="Noted."))
+    ann = host.open_thread(ANN)
     ann.say(TOLD, turn_id="turn")
     ann.checkpoint("mine")
     ann.say("And the cellar 4711?")
     ann.rollback(turns=1)
     registry_of(ann).label(user="shared")
-    bob = made.opened(BOB)
+    bob = host.open_thread(BOB)
     bob.say("I am Bob.")
     registry_of(bob).label(user="shared")
-    yield made
+    yield host
     database.close()
 
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("one", "second_id"),
     [
         ("ann/1", "ann"),
         ("ann", "Ann"),
@@ -79,14 +80,14 @@ def host(request: pytest.FixtureRequest) -> Iterator[Host]:
         ("x" * 200, "x" * 199),
     ],
 )
-def test_ids_that_look_alike(host: Host, one: str, other: str) -> None:
+def test_ids_that_look_alike(host: Host, one: str, second_id: str) -> None:
     """Neither reads the other's words, and a purge of one leaves the other whole."""
-    host.opened(one).say(TOLD)
-    host.opened(other).say("Which code has my door?")
+    host.open_thread(one).say(TOLD)
+    host.open_thread(second_id).say("Which code has my door?")
     assert "4711" not in host.sent()
-    Registry.open(host.database).purge(other)
-    assert [TOLD, "Noted."] == [message.text for message in host.opened(one).messages()]
-    assert [] == host.opened(other).messages()
+    Registry.open(host.database).purge(second_id)
+    assert [TOLD, "Noted."] == [message.text for message in host.open_thread(one).messages()]
+    assert [] == host.open_thread(second_id).messages()
 
 
 @pytest.mark.sample(every=2)
@@ -94,16 +95,17 @@ def test_ids_that_look_alike(host: Host, one: str, other: str) -> None:
 def test_ids_that_cannot_be_told_apart(host: Host, name: str) -> None:
     """An id that looks like another one on a page is refused."""
     with pytest.raises(InputError, match="cannot name a thread"):
-        host.opened(name)
+        host.open_thread(name)
 
 
 def anns(host: Host) -> dict[str, str]:
     """Ids of Ann's thread, which Bob must not be able to use."""
-    ann = host.opened(ANN)
-    (branch,) = [each.id for each in ann.branches() if each.id != "live"]
+    ann = host.open_thread(ANN)
+    (branch,) = [branch.id for branch in ann.branches() if branch.id != "live"]
     message = ann.messages()[0].id
     assert message is not None
-    checkpoint, run = ann.checkpoints()[0]["id"], registry_of(ann).runs().runs[0].run_id
+    checkpoint = ann.checkpoints()[0]["id"]
+    run = registry_of(ann).runs().runs[0].run_id
     return {"branch": branch, "checkpoint": checkpoint, "message": message, "run": run}
 
 
@@ -129,54 +131,58 @@ def anns(host: Host) -> dict[str, str]:
 )
 def test_ids_of_another_thread(host: Host, use: Callable[[Conversation, Any], object]) -> None:
     """An id of Ann's thread is unknown in Bob's, and changes neither."""
-    bob, ids = host.opened(BOB), anns(host)
-    before = [host.opened(each).messages() for each in (ANN, BOB)]
+    bob = host.open_thread(BOB)
+    ids = anns(host)
+    before = [host.open_thread(item).messages() for item in (ANN, BOB)]
     with pytest.raises((NotFoundError, ConflictError)):
         use(bob, ids)
-    assert before == [host.opened(each).messages() for each in (ANN, BOB)]
+    assert before == [host.open_thread(item).messages() for item in (ANN, BOB)]
 
 
 def test_the_same_turn_id(host: Host) -> None:
     """A `turn_id` that Ann used answers Bob's own question."""
-    bob = host.opened(BOB)
+    bob = host.open_thread(BOB)
     bob.say("Again?", turn_id="turn")
-    assert ["I am Bob.", "Noted.", "Again?", "Noted."] == [each.text for each in bob.messages()]
+    assert ["I am Bob.", "Noted.", "Again?", "Noted."] == [
+        message.text for message in bob.messages()
+    ]
     assert "4711" not in host.sent()
 
 
-@pytest.mark.parametrize("typed", ["/restore {branch}", "/rollback {checkpoint}", "/recall 4711"])
-def test_what_a_user_types(host: Host, typed: str) -> None:
+@pytest.mark.parametrize("line", ["/restore {branch}", "/rollback {checkpoint}", "/recall 4711"])
+def test_what_a_user_types(host: Host, line: str) -> None:
     """A command with an id or the words of Ann's thread finds nothing."""
-    bob = host.opened(BOB)
-    assert "zebra" not in bob.say(typed.format(**anns(host))).text
+    bob = host.open_thread(BOB)
+    assert "zebra" not in bob.say(line.format(**anns(host))).text
     assert not any("4711" in message.text for message in bob.messages() if message.type == "ai")
 
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(
-    "typed", ["/rollback", "\uff0frollback", "/ROLLBACK 1", "  /rollback", "/rewind", "/forget 1"]
+    "line", ["/rollback", "\uff0frollback", "/ROLLBACK 1", "  /rollback", "/rewind", "/forget 1"]
 )
-def test_a_command_that_users_may_not_send(host: Host, typed: str) -> None:
+def test_a_command_that_users_may_not_send(host: Host, line: str) -> None:
     """However it is written, it changes nothing, and no model is asked."""
-    bob = host.opened(BOB, commands=["undo", "help"])
-    before, calls = bob.messages(), len(host.model.calls)
-    assert "is not available here" in bob.say(typed).text
+    bob = host.open_thread(BOB, commands=["undo", "help"])
+    before = bob.messages()
+    calls = len(host.model.calls)
+    assert "is not available here" in bob.say(line).text
     assert (before, calls) == (bob.messages(), len(host.model.calls))
 
 
 def test_a_label_is_no_permission(host: Host) -> None:
     """Both threads may have a label; a purge of one leaves the other listed and whole."""
     registry = Registry.open(host.database)
-    listed = registry.sessions(labels={"user": "shared"}).sessions
-    assert {ANN, BOB} == {thread.thread_id for thread in listed}
+    sessions = registry.sessions(labels={"user": "shared"}).sessions
+    assert {ANN, BOB} == {thread.thread_id for thread in sessions}
     registry.purge(BOB)
-    (left,) = registry.sessions(labels={"user": "shared"}).sessions
-    assert (ANN, 2) == (left.thread_id, len(host.opened(ANN).messages()))
+    (session,) = registry.sessions(labels={"user": "shared"}).sessions
+    assert (ANN, 2) == (session.thread_id, len(host.open_thread(ANN).messages()))
 
 
 def test_a_user_cannot_undo_a_label_of_the_host(host: Host) -> None:
     """Where the host limits commands, /undo removes the user's turn, also right after a label."""
-    cid = host.opened("cid:1", commands=["undo", "redo"])
+    cid = host.open_thread("cid:1", commands=["undo", "redo"])
     cid.say("I am Cid.")
     registry_of(cid).label(user="cid")
     assert "Removed 1 turn" in cid.say("/undo").text
@@ -195,9 +201,9 @@ class Running:
     graph: HostGraph
     model: ScriptedChat
 
-    def invoke(self, thread: object, value: Any, **place: Any) -> list[BaseMessage]:
+    def invoke(self, thread: object, value: Any, **options: Any) -> list[BaseMessage]:
         """Run the graph on a thread; its transcript."""
-        config: Any = {"configurable": {"thread_id": thread, **place}}
+        config: Any = {"configurable": {"thread_id": thread, **options}}
         messages: list[BaseMessage] = self.graph.invoke(value, config)["messages"]
         return messages
 
@@ -213,23 +219,23 @@ def running() -> Running:
     graph = build_graph(
         model, judge=ScriptedJudge(), checkpointer=InMemorySaver(), store=InMemoryStore()
     )
-    made = Running(graph=graph, model=model)
-    made.invoke(ANN, {"messages": [HumanMessage(TOLD, id="m1")]})
-    made.invoke(ANN, {"messages": [HumanMessage("And the cellar 4711?", id="m2")]})
-    made.invoke(BOB, {"messages": [HumanMessage("I am Bob.", id="m1")]})
-    return made
+    running = Running(graph=graph, model=model)
+    running.invoke(ANN, {"messages": [HumanMessage(TOLD, id="m1")]})
+    running.invoke(ANN, {"messages": [HumanMessage("And the cellar 4711?", id="m2")]})
+    running.invoke(BOB, {"messages": [HumanMessage("I am Bob.", id="m1")]})
+    return running
 
 
 def checkpoint_of_ann(running: Running) -> str:
     """The id of a checkpoint of Ann's."""
-    found: str = running.state(ANN).values["checkpoints"][0]["id"]
-    return found
+    checkpoint_id: str = running.state(ANN).values["checkpoints"][0]["id"]
+    return checkpoint_id
 
 
 def state_of_ann(running: Running) -> str:
     """LangGraph's id of the newest state of Ann's thread."""
-    found: str = running.state(ANN).config["configurable"]["checkpoint_id"]
-    return found
+    checkpoint_id: str = running.state(ANN).config["configurable"]["checkpoint_id"]
+    return checkpoint_id
 
 
 @pytest.mark.parametrize(
@@ -255,7 +261,8 @@ def test_the_graph_with_ids_of_another_thread(
     running: Running, use: Callable[[Running], object]
 ) -> None:
     """Ann's thread stays as it was, and her words reach neither Bob's thread nor its contexts."""
-    before, calls = running.state(ANN).values, len(running.model.calls)
+    before = running.state(ANN).values
+    calls = len(running.model.calls)
     try:
         use(running)
     except UnsayError as error:

@@ -29,9 +29,9 @@ Starts = Callable[..., "Child"]
 class Child:
     """Another process that takes turns."""
 
-    def __init__(self, folder: Path, asked: dict[str, Any]) -> None:
-        self._reached = folder / f"{asked['name']}.reached"
-        self.process = ChildProcess(CHILD, str(folder), json.dumps(asked))
+    def __init__(self, folder: Path, arguments: dict[str, Any]) -> None:
+        self._reached = folder / f"{arguments['name']}.reached"
+        self.process = ChildProcess(CHILD, str(folder), json.dumps(arguments))
 
     def until_it_asks_its_model(self) -> None:
         """Wait until it is in the middle of its turn."""
@@ -41,9 +41,9 @@ class Child:
 
     def told(self) -> list[list[str]]:
         """What became of each of its turns, once it has ended."""
-        ended = self.process.wait()
-        assert ended.returncode == 0, ended.stderr
-        return [json.loads(line) for line in ended.stdout.splitlines()]
+        exit_code = self.process.wait()
+        assert exit_code.returncode == 0, exit_code.stderr
+        return [json.loads(line) for line in exit_code.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def start(tmp_path: Path) -> Iterator[Starts]:
     open_database(tmp_path / "talk.db").close()
     children: list[Child] = []
 
-    def starts(name: str, **asked: Any) -> Child:
+    def starts(name: str, **arguments: Any) -> Child:
         defaults = {"turns": 1, "seconds": 0, "form": "blocking", "settings": {}}
-        children.append(Child(tmp_path, {"name": name, **defaults, **asked}))
+        children.append(Child(tmp_path, {"name": name, **defaults, **arguments}))
         return children[-1]
 
     yield starts
@@ -71,14 +71,17 @@ def open_here(folder: Path, **settings: Any) -> Conversation:
     )
 
 
-def whole(folder: Path) -> list[str]:
+def checked_questions(folder: Path) -> list[str]:
     """The questions of a transcript in which every turn is whole and in the event log as it is."""
     with open_here(folder) as conversation:
-        transcript, events = conversation.messages(), registry_of(conversation).events()
+        transcript = conversation.messages()
+        events = registry_of(conversation).events()
     assert transcript == replayed(events).messages
     questions = [message.text for message in transcript[::2]]
     answers = [
-        line for each in questions for line in (f"human: {each}", f"ai: This answers {each}")
+        line
+        for question in questions
+        for line in (f"human: {question}", f"ai: This answers {question}")
     ]
     assert answers == said(transcript)
     return questions
@@ -87,10 +90,13 @@ def whole(folder: Path) -> list[str]:
 def kept_beside(folder: Path, question: str) -> list[str]:
     """Return all messages of the event log of a thread whose last turn is whole."""
     with open_here(folder) as conversation:
-        transcript, found = conversation.messages(), replayed(conversation)
-    assert transcript == found.messages
+        transcript = conversation.messages()
+        log = replayed(conversation)
+    assert transcript == log.messages
     assert [question, "ai"] == [transcript[-2].text, transcript[-1].type]
-    return [message.text for part in (transcript, *found.branches.values()) for message in part]
+    return [
+        message.text for messages in (transcript, *log.branches.values()) for message in messages
+    ]
 
 
 @pytest.mark.sample(every=2)
@@ -100,13 +106,13 @@ def test_every_turn_of_every_writer_lands(start: Starts, tmp_path: Path, writers
     forms = ["blocking", "awaited"] * 3
     names = "abcdef"[:writers]
     children = [start(name, turns=15, form=form) for name, form in zip(names, forms, strict=False)]
-    told = [outcome for child in children for outcome in child.told()]
-    questions = whole(tmp_path)
+    reported_children = [outcome for child in children for outcome in child.told()]
+    questions = checked_questions(tmp_path)
 
     assert [
         [f"{name}-{n}", f"This answers {name}-{n}"] for name in names for n in range(15)
-    ] == told
-    assert sorted(question for question, _ in told) == sorted(questions)
+    ] == reported_children
+    assert sorted(question for question, _ in reported_children) == sorted(questions)
     for name in names:
         assert [f"{name}-{n}" for n in range(15)] == [q for q in questions if q.startswith(name)]
 
@@ -119,11 +125,11 @@ def test_a_turn_lands_whole_or_is_refused(start: Starts, tmp_path: Path) -> None
         start(name, turns=15, seconds=0.01, form=form, settings=settings)
         for name, form in zip("abc", forms, strict=True)
     ]
-    told = [outcome for child in children for outcome in child.told()]
-    landed = [question for question, outcome in told if outcome != "busy"]
+    reported_children = [outcome for child in children for outcome in child.told()]
+    stored_questions = [question for question, outcome in reported_children if outcome != "busy"]
 
-    assert len(told) == 45
-    assert sorted(landed) == sorted(whole(tmp_path))
+    assert len(reported_children) == 45
+    assert sorted(stored_questions) == sorted(checked_questions(tmp_path))
 
 
 @FORMS
@@ -136,7 +142,7 @@ def test_a_killed_writer_keeps_nobody_out(start: Starts, tmp_path: Path, form: s
     with open_here(tmp_path, thread_wait_seconds=10) as conversation:
         conversation.say("a-0")
 
-    assert ["a-0"] == whole(tmp_path)
+    assert ["a-0"] == checked_questions(tmp_path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of other processes")
@@ -160,12 +166,12 @@ def test_a_frozen_writer_overwrites_nothing(start: Starts, tmp_path: Path, form:
     with open_here(tmp_path) as conversation:
         conversation.say("Meanwhile")
     os.kill(child.process.pid, signal.SIGCONT)
-    told = child.told()
-    kept = kept_beside(tmp_path, "Meanwhile")
+    outcomes = child.told()
+    branches_kept = kept_beside(tmp_path, "Meanwhile")
 
-    assert [["a-0", "busy"]] == told
-    assert "a-0" in kept
-    assert "This answers a-0" not in kept
+    assert [["a-0", "busy"]] == outcomes
+    assert "a-0" in branches_kept
+    assert "This answers a-0" not in branches_kept
 
 
 @pytest.mark.full
@@ -178,7 +184,7 @@ def test_a_slow_model_does_not_cost_the_thread(start: Starts, tmp_path: Path, fo
         conversation.say("Meanwhile")
 
     assert [["a-0", "This answers a-0"]] == child.told()
-    assert ["a-0", "Meanwhile"] == whole(tmp_path)
+    assert ["a-0", "Meanwhile"] == checked_questions(tmp_path)
 
 
 def test_reading_waits_for_nobody(start: Starts, tmp_path: Path) -> None:
@@ -205,7 +211,7 @@ def test_the_command_line_says_that_a_thread_is_busy(
         monkeypatch.setenv(f"UNSAY_{name}", value)
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.chdir(tmp_path)
-    found = CliRunner().invoke(cli, ["say", "--db", "talk.db", "--thread", "t", "Hello"])
+    state = CliRunner().invoke(cli, ["say", "--db", "talk.db", "--thread", "t", "Hello"])
 
-    assert 4 == found.exit_code, found.output
-    assert f"is running in process {child.process.pid}" in found.stderr
+    assert 4 == state.exit_code, state.output
+    assert f"is running in process {child.process.pid}" in state.stderr

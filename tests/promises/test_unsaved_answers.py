@@ -98,7 +98,8 @@ def failing(path: Path, fault: Fault) -> FileDatabase:
     """Open a file whose writes fail once the model has answered."""
     database = open_database(path)
     assert isinstance(database, FileDatabase)
-    database.saver.__class__, database.store.__class__ = FailingSaver, FailingStore
+    database.saver.__class__ = FailingSaver
+    database.store.__class__ = FailingStore
     database.saver.fault = database.store.fault = fault  # type: ignore[attr-defined]
     return database
 
@@ -118,16 +119,16 @@ def model(fault: Fault) -> Model:
 @pytest.fixture
 def database(tmp_path: Path, fault: Fault) -> Iterator[FileDatabase]:
     """A file that fails once the model has answered."""
-    opened = failing(tmp_path / "t.db", fault)
-    yield opened
+    database_with_faults = failing(tmp_path / "t.db", fault)
+    yield database_with_faults
     fault.mended = True
-    opened.close()
+    database_with_faults.close()
 
 
-def opened(place: Any, model: Model, **options: Any) -> Conversation:
+def open_thread(database: Any, model: Model, **options: Any) -> Conversation:
     """Open the thread of a test."""
     judge = options.pop("judge", ScriptedJudge(default=0.9))
-    return Conversation.open(place, thread="t", model=model, judge=judge, **options)
+    return Conversation.open(database, thread="t", model=model, judge=judge, **options)
 
 
 @pytest.mark.sample(every=2)
@@ -139,14 +140,14 @@ def test_the_same_turn_returns_the_answer(
     """Wherever saving fails, the error has the answer, and sent again the turn returns it."""
     fault.good = good
     judge = ScriptedJudge(default=0.9)
-    conversation = opened(database, model, judge=judge)
+    conversation = open_thread(database, model, judge=judge)
 
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError) as raises:
         conversation.say(question, turn_id="a")
     fault.mended = True
     reply = conversation.say(question, turn_id="a")
 
-    assert "Answer 1." == raised.value.answer == reply.text
+    assert "Answer 1." == raises.value.answer == reply.text
     assert ("answer", 0.9) == (reply.kind, reply.score)
     assert (1, 1) == (len(model.asked), len(judge.calls))
     assert [question, "Answer 1."] == [m.text for m in conversation.messages()]
@@ -160,13 +161,13 @@ def test_the_answer_of_a_budget_is_not_lost(
 ) -> None:
     """Also where the first write that fails is that of the call's cost."""
     fault.good = good
-    conversation = opened(database, model, settings={"session_budget_tokens": 100_000})
+    conversation = open_thread(database, model, settings={"session_budget_tokens": 100_000})
 
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError) as raises:
         conversation.say("Hello", turn_id="a")
     fault.mended = True
 
-    assert "Answer 1." == raised.value.answer == conversation.say("Hello", turn_id="a").text
+    assert "Answer 1." == raises.value.answer == conversation.say("Hello", turn_id="a").text
     assert ["Hello"] == model.asked
 
 
@@ -174,7 +175,7 @@ def test_the_same_words_return_the_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:
     """A person who repeats the question, or resumes the turn, has no id at hand."""
-    conversation = opened(database, model)
+    conversation = open_thread(database, model)
     with pytest.raises(StorageError):
         conversation.say("Hello")
     fault.mended = True
@@ -192,7 +193,7 @@ def test_another_question_gets_its_own_answer(
     database: FileDatabase, fault: Fault, model: Model
 ) -> None:
     """An unsaved answer belongs to its question alone, also in another thread."""
-    conversation = opened(database, model)
+    conversation = open_thread(database, model)
     with pytest.raises(StorageError):
         conversation.say("Hello", turn_id="a")
     fault.mended = True
@@ -209,23 +210,24 @@ def test_a_new_object_over_the_same_file_knows_the_answer(
 ) -> None:
     """The process keeps the answer, not the conversation; another file has its own."""
     with pytest.raises(StorageError):
-        opened(database, model).say("Hello", turn_id="a")
-    with opened(tmp_path / "t.db", model) as conversation:
+        open_thread(database, model).say("Hello", turn_id="a")
+    with open_thread(tmp_path / "t.db", model) as conversation:
         assert "Answer 1." == conversation.say("Hello", turn_id="a").text
-    with opened(tmp_path / "other.db", model) as conversation:
+    with open_thread(tmp_path / "other.db", model) as conversation:
         assert "Answer 2." == conversation.say("Hello", turn_id="a").text
 
 
 def test_the_caller_hands_the_answer_back(tmp_path: Path) -> None:
     """In another process the text from the error is saved, and no model or judge is called."""
     fault = Fault()
-    model, judge = Model(fault), ScriptedJudge(default=0.1)
+    model = Model(fault)
+    judge = ScriptedJudge(default=0.1)
 
-    with opened(tmp_path / "t.db", model, judge=judge) as conversation:
+    with open_thread(tmp_path / "t.db", model, judge=judge) as conversation:
         reply = conversation.say("Hello", turn_id="a", answer="Answer 7.")
-        again = conversation.say("Hello", turn_id="a", answer="Another.")
+        second_reply = conversation.say("Hello", turn_id="a", answer="Another.")
 
-        assert ("Answer 7.", "unscored", reply) == (reply.text, reply.outcome, again)
+        assert ("Answer 7.", "unscored", reply) == (reply.text, reply.outcome, second_reply)
         assert [] == model.asked
         assert ["Hello", "Answer 7."] == [m.text for m in conversation.messages()]
         for bad in ({"answer": "x"}, {"answer": " ", "turn_id": "b"}):
@@ -238,16 +240,16 @@ def test_the_flagged_answer_of_failed_drafts_is_returned(
 ) -> None:
     """Also the best of several failed drafts is delivered again, with its flag."""
     fault.good = 6
-    conversation = opened(
+    conversation = open_thread(
         database, model, judge=ScriptedJudge(default=0.1), settings={"max_rollbacks": 0}
     )
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError) as raises:
         conversation.say("Hello", turn_id="a")
     fault.mended = True
 
     reply = conversation.say("Hello", turn_id="a")
 
-    assert (raised.value.answer, "low_quality") == (reply.text, reply.flag)
+    assert (raises.value.answer, "low_quality") == (reply.text, reply.flag)
     assert 1 == len(model.asked)
 
 
@@ -256,17 +258,17 @@ async def test_async_code_has_the_answer(
 ) -> None:
     """`AsyncConversation` and its stream do the same."""
     conversation = AsyncConversation.open(database, thread="t", model=model, judge=lambda _: 0.9)
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError) as raises:
         await conversation.say("Hello", turn_id="a")
-    assert "Answer 1." == raised.value.answer
+    assert "Answer 1." == raises.value.answer
     fault.mended = True
     assert "Answer 1." == (await conversation.say("Hello", turn_id="a")).text
 
     fault.mended = fault.answered = False
-    with pytest.raises(StorageError) as streamed:
+    with pytest.raises(StorageError) as error_info:
         async for _ in conversation.stream("More", turn_id="b"):
             pass
-    assert "Answer 2." == streamed.value.answer
+    assert "Answer 2." == error_info.value.answer
     fault.mended = True
     events = [event async for event in conversation.stream("More", turn_id="b")]
 
@@ -282,21 +284,21 @@ async def test_a_host_has_the_answer(
     """The error of a host's own checkpointer has the answer; the same message id returns it."""
     saver = FailingMemory(fault)
     graph = build_graph(model, judge=lambda _: 0.9, checkpointer=saver, store=store)
-    asked = {"messages": [HumanMessage("Hello", id=f"a-{form}")]}
+    value = {"messages": [HumanMessage("Hello", id=f"a-{form}")]}
 
     async def run() -> Any:
         if form == "ainvoke":
-            return await graph.ainvoke(asked, config(form))
+            return await graph.ainvoke(value, config(form))
         if form == "stream":
-            return list(graph.stream(asked, config(form), stream_mode="values"))[-1]
-        return graph.invoke(asked, config(form))
+            return list(graph.stream(value, config(form), stream_mode="values"))[-1]
+        return graph.invoke(value, config(form))
 
-    with pytest.raises(sqlite3.OperationalError) as raised:
+    with pytest.raises(sqlite3.OperationalError) as raises:
         await run()
     fault.mended = True
     state = await run()
 
-    assert "Answer 1." == raised.value.answer  # type: ignore[attr-defined]
+    assert "Answer 1." == raises.value.answer  # type: ignore[attr-defined]
     assert ["Hello", "Answer 1."] == [m.text for m in state["messages"]]
     assert ["Hello"] == model.asked
 
@@ -320,31 +322,32 @@ def test_tools_do_not_run_again(database: FileDatabase, fault: Fault, good: int)
     chat = ScriptedChat(replies={"key": calls})
     conversation = Conversation.open(database, thread="t", model=chat, judge=judge, tools=[look])
 
-    with pytest.raises(StorageError) as raised:
+    with pytest.raises(StorageError) as raises:
         conversation.say("Which key?", turn_id="a")
     fault.mended = True
     reply = conversation.say("Which key?", turn_id="a")
 
-    assert "It is red." == raised.value.answer == reply.text
+    assert "It is red." == raises.value.answer == reply.text
     assert (["key"], 2) == (ran, len(chat.calls))
     assert ["human", "ai", "tool", "ai"] == [m.type for m in conversation.messages()]
 
 
 def test_an_answer_is_for_a_later_run_only() -> None:
     """Runs at once, as two of one step of a parent graph, each give their own answer."""
-    known, store = UnsavedAnswers(), InMemoryStore()
+    answers = UnsavedAnswers()
+    store = InMemoryStore()
     verdict = unscored("nobody judged it")
     answer = UnsavedAnswer(question="How long?", draft=[AIMessage("Two days.")], verdict=verdict)
 
     def run() -> None:
-        with known.run(store, "t"):
-            known.keep(store, "t", "1", answer)
-            assert known.find(UnsavedAnswer, store, "t", "1", "How long?") is None
+        with answers.run(store, "t"):
+            answers.keep(store, "t", "1", answer)
+            assert answers.find(UnsavedAnswer, store, "t", "1", "How long?") is None
             raise OSError("full")
 
     with pytest.raises(OSError, match="full"):
         run()
-    assert answer == known.find(UnsavedAnswer, store, "t", "1", "How long?")
+    assert answer == answers.find(UnsavedAnswer, store, "t", "1", "How long?")
 
 
 @pytest.mark.sample(every=2)
@@ -354,12 +357,12 @@ async def test_a_rejected_draft_is_paid_for_once(
     tmp_path: Path, fault: Fault, good: int, kind: Any
 ) -> None:
     """If saving fails after a rejected draft, the next run goes on with the second draft."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def model(messages: list[Any]) -> str:
-        asked.append("again" if "too short" in str(messages) else "first")
+        requests.append("again" if "too short" in str(messages) else "first")
         fault.answered = True
-        return "Two days are enough." if asked[-1] == "again" else "Days."
+        return "Two days are enough." if requests[-1] == "again" else "Days."
 
     def judge(messages: list[Any]) -> dict[str, Any]:
         is_first = "Two days" not in str(messages)
@@ -370,8 +373,8 @@ async def test_a_rejected_draft_is_paid_for_once(
     conversation: Any = kind.open(database, thread="t", model=model, judge=judge)
 
     async def say() -> Any:
-        said: Any = conversation.say("How long?", turn_id="1")
-        return await said if inspect.isawaitable(said) else said
+        reply: Any = conversation.say("How long?", turn_id="1")
+        return await reply if inspect.isawaitable(reply) else reply
 
     with suppress(StorageError):
         await say()
@@ -379,5 +382,5 @@ async def test_a_rejected_draft_is_paid_for_once(
     reply = await say()
 
     assert "Two days are enough." == reply.text
-    assert ["first", "again"] == asked
+    assert ["first", "again"] == requests
     database_of(conversation).close()

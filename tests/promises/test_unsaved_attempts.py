@@ -69,12 +69,12 @@ class Replying(BaseChatModel):
         return self.bind(tools=tools)
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
-        looked = any(isinstance(message, ToolMessage) for message in messages)
-        again = "too short" in str(messages)
-        self.asked.append(f"answer {looked} {again}")
-        text = GOOD if again else "Red."
+        has_result = any(isinstance(message, ToolMessage) for message in messages)
+        is_second = "too short" in str(messages)
+        self.asked.append(f"answer {has_result} {is_second}")
+        text = GOOD if is_second else "Red."
         call = {"name": "look", "args": {"what": "key"}, "id": f"call-{len(self.asked)}"}
-        reply = AIMessage(text) if looked else AIMessage("", tool_calls=[call])
+        reply = AIMessage(text) if has_result else AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=reply)])
 
 
@@ -84,12 +84,12 @@ class Judging(Replying):
     blames: bool = False
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **options: Any) -> ChatResult:
-        shown = messages[-1].text
-        good = "hangs at" in shown
+        text = messages[-1].text
+        good = "hangs at" in text
         self.asked.append(f"judge {good}")
         verdict: dict[str, Any] = {"score": 0.9 if good else 0.1, "reason": "too short"}
         if self.blames and not good:
-            verdict["blamed"] = re.findall(r"\[id ([^]]+)\]", shown)
+            verdict["blamed"] = re.findall(r"\[id ([^]]+)\]", text)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(json.dumps(verdict)))])
 
 
@@ -97,7 +97,8 @@ class Play:
     """One turn with a rejected draft, and a record of what it did."""
 
     def __init__(self, *, blames: bool = False) -> None:
-        self.fault, self.did = FaultAt(), list[str]()
+        self.fault = FaultAt()
+        self.did = list[str]()
         self.model, self.judge = Replying(asked=self.did), Judging(asked=self.did, blames=blames)
 
         def put_back(what: str) -> None:
@@ -112,7 +113,7 @@ class Play:
         self.tools = [look]
 
 
-def conversed(path: Path, last: int | None, settings: dict[str, Any]) -> tuple[Play, Any]:
+def play_conversation(path: Path, last: int | None, settings: dict[str, Any]) -> tuple[Play, Any]:
     """Play a turn in a file whose writes fail from `last` on, then the same turn with a good disk."""
     play = Play()
     database = failing(path, play.fault)
@@ -124,7 +125,8 @@ def conversed(path: Path, last: int | None, settings: dict[str, Any]) -> tuple[P
         tools=play.tools,
         settings=settings,
     )
-    play.fault.writes, play.fault.last = 0, last
+    play.fault.writes = 0
+    play.fault.last = last
     with suppress(StorageError):
         conversation.say("Which key?", turn_id="a")
     play.fault.mended = True
@@ -140,16 +142,16 @@ def test_a_turn_with_tools_and_a_rejected_draft_is_paid_for_once(
     tmp_path: Path, settings: dict[str, Any]
 ) -> None:
     """Every call is made once and in order, and the reply names the rejected draft."""
-    whole, told = conversed(tmp_path / "whole.db", None, settings)
-    assert (GOOD, 1) == (told.text, told.rollbacks)
+    whole_play, whole_outcome = play_conversation(tmp_path / "whole.db", None, settings)
+    assert (GOOD, 1) == (whole_outcome.text, whole_outcome.rollbacks)
 
-    for last in range(whole.fault.writes):
-        play, reply = conversed(tmp_path / f"{last}.db", last, settings)
+    for last in range(whole_play.fault.writes):
+        play, reply = play_conversation(tmp_path / f"{last}.db", last, settings)
 
         # A judge whose cost cannot be reserved is not asked, which leaves its draft unscored.
         if reply.outcome != "unscored":
-            assert (last, whole.did) == (last, play.did)
-            assert (last, told.text, 1) == (last, reply.text, reply.rollbacks)
+            assert (last, whole_play.did) == (last, play.did)
+            assert (last, whole_outcome.text, 1) == (last, reply.text, reply.rollbacks)
         assert (last, len(set(play.did))) == (last, len(play.did))
 
 
@@ -163,7 +165,8 @@ def test_a_host_pays_once(
     """The same in a compiled graph, also where the judge has a tool call undone."""
 
     def played(last: int | None) -> tuple[Play, dict[str, Any]]:
-        play, saver = Play(blames=blames), Memory()
+        play = Play(blames=blames)
+        saver = Memory()
         saver.fault = play.fault
         graph = build_graph(
             play.model,
@@ -172,16 +175,17 @@ def test_a_host_pays_once(
             checkpointer=saver,
             store=InMemoryStore() if store else None,
         )
-        play.fault.writes, play.fault.last = 0, last
-        asked = {"messages": [HumanMessage("Which key?", id="q1")]}
+        play.fault.writes = 0
+        play.fault.last = last
+        value = {"messages": [HumanMessage("Which key?", id="q1")]}
         with suppress(sqlite3.OperationalError):
-            graph.invoke(asked, config("t"), durability=durability)
+            graph.invoke(value, config("t"), durability=durability)
         play.fault.mended = True
-        return play, graph.invoke(asked, config("t"), durability=durability)
+        return play, graph.invoke(value, config("t"), durability=durability)
 
-    whole, _ = played(None)
-    assert blames == ("undo" in whole.did)
-    for last in range(whole.fault.writes):
+    whole_play, _ = played(None)
+    assert blames == ("undo" in whole_play.did)
+    for last in range(whole_play.fault.writes):
         play, state = played(last)
-        assert (last, whole.did) == (last, play.did)
+        assert (last, whole_play.did) == (last, play.did)
         assert GOOD == state["messages"][-1].text

@@ -10,7 +10,7 @@ from langgraph.types import Interrupt, StateSnapshot
 
 from tests.graph.back_kit import Opening
 from tests.graph.kit import Numbered, config, scores
-from tests.threads import registry_of
+from tests.threads import open_conversation, registry_of
 from tests.tiers import sampled
 from unsay.conversation.conversation import Conversation
 from unsay.conversation.turn_lifecycle import Stored, is_turn_open, resumes_turn
@@ -57,12 +57,12 @@ UNDER_WAY = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def opened() -> Iterator[Opening]:
+def open_thread() -> Iterator[Opening]:
     """Opens threads in memory."""
     talks: list[Conversation] = []
 
     def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
-        talks.append(Conversation.open(":memory:", model=model, judge=judge, thread="t", **options))
+        talks.append(open_conversation(model=model, judge=judge, **options))
         return talks[-1]
 
     yield open_it
@@ -70,9 +70,9 @@ def opened() -> Iterator[Opening]:
         conversation.close()
 
 
-def state_of(end: str, *, done: bool | None) -> dict[str, Any]:
+def state_of(end: str, *, is_done: bool | None) -> dict[str, Any]:
     """A state whose transcript ends like this; without a turn where `done` is `None`."""
-    turn = None if done is None else {"done": done, "question_id": "q"}
+    turn = None if is_done is None else {"done": is_done, "question_id": "q"}
     return {"messages": ENDS[end], "turn": turn}
 
 
@@ -94,7 +94,11 @@ def snapshot_of(
 
 def going_on(snapshot: StateSnapshot) -> set[str]:
     """What a person may say to resume the pending turn of a thread."""
-    return {name for name, (text, stored) in SAYS.items() if resumes_turn(snapshot, text, stored)}
+    return {
+        name
+        for name, (text, stored_text) in SAYS.items()
+        if resumes_turn(snapshot, text, stored_text)
+    }
 
 
 @UNDER_WAY
@@ -111,13 +115,13 @@ def test_nothing_goes_on_without_a_node_that_waits(
     end: str, *, is_next: bool, is_interrupted: bool, done: bool | None
 ) -> None:
     """For any transcript, a turn resumes only where a node is next and no decision is pending."""
-    values = state_of(end, done=done)
+    values = state_of(end, is_done=done)
 
     assert set() == going_on(snapshot_of(values, is_next=is_next, is_interrupted=is_interrupted))
 
 
 @pytest.mark.parametrize(
-    ("end", "expected"),
+    ("end", "outcome"),
     [
         pytest.param("question", NEWEST, id="question"),
         pytest.param("answer", set(), id="a host's answer"),
@@ -128,53 +132,53 @@ def test_nothing_goes_on_without_a_node_that_waits(
         pytest.param("nothing", {"resume"}, id="an emptied record"),
     ],
 )
-def test_a_turn_under_way_goes_on_with_its_own_words(end: str, expected: set[str]) -> None:
+def test_a_turn_under_way_goes_on_with_its_own_words(end: str, outcome: set[str]) -> None:
     """A stopped turn resumes with the newest question, unless it has an answer."""
-    assert expected == going_on(snapshot_of(state_of(end, done=False)))
+    assert outcome == going_on(snapshot_of(state_of(end, is_done=False)))
 
 
 def test_our_own_answer_does_not_end_what_waits() -> None:
     """A turn that stopped after its answer returns it without asking again."""
-    assert NEWEST == going_on(snapshot_of(state_of("answer", done=True)))
+    assert NEWEST == going_on(snapshot_of(state_of("answer", is_done=True)))
 
 
 @UNDER_WAY
 @pytest.mark.parametrize("end", ENDS)
 def test_a_turn_is_open_while_its_question_is_the_newest(end: str, *, done: bool | None) -> None:
     """A turn is open until it is done, a host answers it, or another question comes after its own."""
-    expected = done is False and end not in ("answer", "other question", "nothing")
+    outcome = done is False and end not in ("answer", "other question", "nothing")
 
-    assert expected == is_turn_open(state_of(end, done=done))
+    assert outcome == is_turn_open(state_of(end, is_done=done))
 
 
-def stopped(conversation: Conversation) -> None:
+def stop_in_model(conversation: Conversation) -> None:
     """Stop the turn in the model."""
     with pytest.raises(ModelUnavailableError):
         conversation.say("same")
 
 
-def said(conversation: Conversation) -> None:
+def finish_turn(conversation: Conversation) -> None:
     """Let the turn come to its end, or to a person's decision on its drafts."""
     conversation.say("same")
 
 
-def halted(conversation: Conversation, *, before: str = "process_message") -> None:
+def stop_before(conversation: Conversation, *, before: str = "process_message") -> None:
     """Stop the turn before a node."""
-    asked = HumanMessage("same", id="q")
-    conversation.graph.invoke({"messages": [asked]}, config(), interrupt_before=[before])
+    message = HumanMessage("same", id="q")
+    conversation.graph.invoke({"messages": [message]}, config(), interrupt_before=[before])
 
 
-def unmarked(conversation: Conversation) -> None:
+def stop_after_answer(conversation: Conversation) -> None:
     """Stop the turn behind its answer, before it is made a checkpoint."""
-    halted(conversation, before="create_checkpoint")
+    stop_before(conversation, before="create_checkpoint")
 
 
 BEGINNINGS: dict[str, Callable[[Conversation], None]] = {
-    "stopped": stopped,
-    "halted": halted,
-    "answered": said,
-    "unmarked": unmarked,
-    "undecided": said,
+    "stopped": stop_in_model,
+    "halted": stop_before,
+    "answered": finish_turn,
+    "unmarked": stop_after_answer,
+    "undecided": finish_turn,
 }
 """How far the turn has come before the host interferes."""
 
@@ -186,7 +190,8 @@ MESSAGES: dict[str, AnyMessage] = {
 }
 """What the host writes."""
 
-CONFLICT, NOTHING = ConflictError, NothingToResumeError
+CONFLICT = ConflictError
+NOTHING = NothingToResumeError
 """What a person's words are refused with."""
 
 Outcome = str | type[UnsayError]
@@ -245,135 +250,147 @@ LEFT = {
 """The nodes that are next, the decisions that are due, and whether the turn is done."""
 
 
-def interfered(opened: Opening, beginning: str, way: str, wrote: str) -> Conversation:
+def conversation_with_host_write(
+    open_thread: Opening, beginning: str, door: str, host_write: str
+) -> Conversation:
     """A conversation in which the turn came so far, and the host wrote something then."""
-    numbered = Numbered()
+    drafts = Numbered()
     faults = [ConnectionError("down")] if beginning == "stopped" else []
 
     def model(messages: list[Any]) -> AIMessage:
         if faults:
             raise faults.pop()
-        draft = numbered(messages)
-        return draft.model_copy(update={"content": ("one", "two")[len(numbered.inputs) - 1]})
+        draft = drafts(messages)
+        return draft.model_copy(update={"content": ("one", "two")[len(drafts.inputs) - 1]})
 
     judge = scores(0.1) if beginning == "undecided" else scores()
-    conversation = opened(model, judge, settings={"on_exhausted": "ask", "max_rollbacks": 0})
+    conversation = open_thread(model, judge, settings={"on_exhausted": "ask", "max_rollbacks": 0})
     BEGINNINGS[beginning](conversation)
-    interfere(conversation, way, wrote)
+    interfere(conversation, door, host_write)
     return conversation
 
 
-def interfere(conversation: Conversation, way: str, wrote: str) -> None:
+def interfere(conversation: Conversation, door: str, host_write: str) -> None:
     """Let the host write a message in one of its ways; none with an empty `way`."""
-    if way == "add":
-        conversation.add([MESSAGES[wrote]])
-    elif way:
-        node = "__start__" if way == "input" else None
-        conversation.graph.update_state(config(), {"messages": [MESSAGES[wrote]]}, as_node=node)
+    if door == "add":
+        conversation.add([MESSAGES[host_write]])
+    elif door:
+        node = "__start__" if door == "input" else None
+        conversation.graph.update_state(
+            config(), {"messages": [MESSAGES[host_write]]}, as_node=node
+        )
 
 
-def say(conversation: Conversation, what: str) -> Outcome:
+def say(conversation: Conversation, order: str) -> Outcome:
     """The words of the transcript after a person's order, or the error that the order met."""
     try:
-        conversation.resume() if what == "resume" else conversation.say(what)
+        conversation.resume() if order == "resume" else conversation.say(order)
     except UnsayError as error:
         return type(error)
-    return " ".join(each.text for each in conversation.messages())
+    return " ".join(message.text for message in conversation.messages())
 
 
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
-    ("beginning", "way", "wrote", "what", "expected"),
+    ("beginning", "door", "host_write", "order", "outcome"),
     [
-        pytest.param(*case[:3], what, expected, id="-".join(filter(None, [*case[:3], what])))
+        pytest.param(*case[:3], order, outcome, id="-".join(filter(None, [*case[:3], order])))
         for case in CASES
-        for what, expected in zip(ORDERS, case[3:], strict=True)
+        for order, outcome in zip(ORDERS, case[3:], strict=True)
     ],
 )
 def test_whose_turn_it_is_when_a_host_interferes(
-    opened: Opening, beginning: str, way: str, wrote: str, what: str, expected: Outcome
+    open_thread: Opening, beginning: str, door: str, host_write: str, order: str, outcome: Outcome
 ) -> None:
     """A person's words resume the pending turn, begin another, or are refused."""
-    conversation = interfered(opened, beginning, way, wrote)
+    conversation = conversation_with_host_write(open_thread, beginning, door, host_write)
     snapshot = conversation.graph.get_state(config())
-    left = (snapshot.next, len(snapshot.interrupts), snapshot.values["turn"]["done"])
+    situation_left = (snapshot.next, len(snapshot.interrupts), snapshot.values["turn"]["done"])
 
-    assert LEFT[beginning, way] == left
-    assert expected == say(conversation, what)
+    assert LEFT[beginning, door] == situation_left
+    assert outcome == say(conversation, order)
 
 
 @pytest.mark.parametrize("beginning", ["stopped", "halted", "unmarked"])
-def test_the_same_words_set_no_question_aside(opened: Opening, beginning: str) -> None:
+def test_the_same_words_set_no_question_aside(open_thread: Opening, beginning: str) -> None:
     """The question that waits is answered itself when a person repeats its words."""
-    conversation = interfered(opened, beginning, "", "")
+    conversation = conversation_with_host_write(open_thread, beginning, "", "")
     before = [m.id for m in conversation.messages() if m.type == "human"]
 
     conversation.say("same")
 
     assert before == [m.id for m in conversation.messages() if m.type == "human"]
-    assert [] == [each.kind for each in conversation.branches() if each.id.startswith("branch-")]
+    assert [] == [
+        branch.kind for branch in conversation.branches() if branch.id.startswith("branch-")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("beginning", "expected"),
+    ("beginning", "outcome"),
     [
         pytest.param("stopped", "host one", id="stopped"),
         pytest.param("answered", "same one host two", id="answered"),
     ],
 )
 def test_a_hosts_question_is_not_asked_twice(
-    opened: Opening, beginning: str, expected: str
+    open_thread: Opening, beginning: str, outcome: str
 ) -> None:
     """A person who says the words that a host has asked already gets the answer to them."""
-    assert expected == say(interfered(opened, beginning, "input", "question"), "host")
+    assert outcome == say(
+        conversation_with_host_write(open_thread, beginning, "input", "question"), "host"
+    )
 
 
-@pytest.mark.parametrize(("beginning", "way"), LEFT)
-def test_an_order_waits_until_no_node_is_next(opened: Opening, beginning: str, way: str) -> None:
+@pytest.mark.parametrize(("beginning", "door"), LEFT)
+def test_an_order_waits_until_no_node_is_next(
+    open_thread: Opening, beginning: str, door: str
+) -> None:
     """A host's note is taken where the thread rests, and refused while a turn waits to go on."""
-    wrote = next(case[2] for case in CASES if case[:2] == (beginning, way))
-    conversation = interfered(opened, beginning, way, wrote)
-    waits = bool(LEFT[beginning, way][0])
+    host_write = next(case[2] for case in CASES if case[:2] == (beginning, door))
+    conversation = conversation_with_host_write(open_thread, beginning, door, host_write)
+    waits = bool(LEFT[beginning, door][0])
 
     with pytest.raises(ConflictError, match=r"was stopped|decision") if waits else nullcontext():
         registry_of(conversation).note("A remark")
 
 
-@pytest.mark.parametrize("wrote", MESSAGES)
-@pytest.mark.parametrize("way", ["update", "input", "add"])
-def test_no_host_takes_a_pending_decision_away(opened: Opening, way: str, wrote: str) -> None:
+@pytest.mark.parametrize("host_write", MESSAGES)
+@pytest.mark.parametrize("door", ["update", "input", "add"])
+def test_no_host_takes_a_pending_decision_away(
+    open_thread: Opening, door: str, host_write: str
+) -> None:
     """What a host writes beside drafts that wait is refused, and the decision is still taken."""
-    conversation = interfered(opened, "undecided", "", "")
+    conversation = conversation_with_host_write(open_thread, "undecided", "", "")
 
     with pytest.raises(ConflictError, match="decision"):
-        interfere(conversation, way, wrote)
+        interfere(conversation, door, host_write)
 
-    assert ["same"] == [each.text for each in conversation.messages()]
+    assert ["same"] == [message.text for message in conversation.messages()]
     assert "one" == conversation.resume("approve").text
 
 
-@pytest.mark.parametrize("wrote", MESSAGES)
-@pytest.mark.parametrize("way", ["", "update", "input", "add"])
+@pytest.mark.parametrize("host_write", MESSAGES)
+@pytest.mark.parametrize("door", ["", "update", "input", "add"])
 @pytest.mark.parametrize(
     "beginning", sampled([name for name in BEGINNINGS if name != "undecided"], every=2)
 )
-@pytest.mark.parametrize("what", ["same", "new"])
+@pytest.mark.parametrize("order", ["same", "new"])
 def test_no_words_are_swallowed(
-    opened: Opening, beginning: str, way: str, wrote: str, what: str
+    open_thread: Opening, beginning: str, door: str, host_write: str, order: str
 ) -> None:
     """A person gets the model's answer, also if a host wrote something in between."""
-    conversation = interfered(opened, beginning, way, wrote)
+    conversation = conversation_with_host_write(open_thread, beginning, door, host_write)
 
-    reply = conversation.say(what)
+    reply = conversation.say(order)
 
     assert "answer" == reply.kind
     assert reply.text in ("one", "two")
     assert reply.text == conversation.messages()[-1].text
 
 
-def test_the_same_words_after_a_hosts_answer_are_a_new_question(opened: Opening) -> None:
+def test_the_same_words_after_a_hosts_answer_are_a_new_question(open_thread: Opening) -> None:
     """Words that a host has answered are asked and answered again when a person repeats them."""
-    conversation = interfered(opened, "stopped", "update", "answer")
+    conversation = conversation_with_host_write(open_thread, "stopped", "update", "answer")
 
     reply = conversation.say("same")
 
@@ -382,8 +399,8 @@ def test_the_same_words_after_a_hosts_answer_are_a_new_question(opened: Opening)
     assert 2 == len({m.id for m in conversation.messages() if m.type == "human"})
 
 
-@pytest.mark.parametrize("wrote", ["answer", "notice"])
-def test_a_turn_id_never_returns_another_answer(opened: Opening, wrote: str) -> None:
+@pytest.mark.parametrize("host_write", ["answer", "notice"])
+def test_a_turn_id_never_returns_another_answer(open_thread: Opening, host_write: str) -> None:
     """A turn that failed is refused once a host, or a later turn, wrote behind its question."""
     faults = [ConnectionError("down")]
 
@@ -392,10 +409,10 @@ def test_a_turn_id_never_returns_another_answer(opened: Opening, wrote: str) -> 
             raise faults.pop()
         return AIMessage(f"To {messages[-1].text}")
 
-    conversation = opened(model, scores())
+    conversation = open_thread(model, scores())
     with pytest.raises(ModelUnavailableError):
         conversation.say("same", turn_id="a")
-    conversation.add([MESSAGES[wrote]])
+    conversation.add([MESSAGES[host_write]])
     for _ in range(2):
         with pytest.raises(ConflictError, match="new id"):
             conversation.say("same", turn_id="a")

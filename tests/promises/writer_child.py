@@ -36,7 +36,7 @@ def options() -> dict[str, Any]:
     }
 
 
-def told(number: int, outcome: str) -> None:
+def print_outcome(number: int, outcome: str) -> None:
     """Print what became of a turn."""
     print(json.dumps([f"{ASKED['name']}-{number}", outcome]), flush=True)
 
@@ -48,22 +48,22 @@ def blocking() -> None:
             try:
                 reply = conversation.say(f"{ASKED['name']}-{number}")
             except ThreadBusyError:
-                told(number, "busy")
+                print_outcome(number, "busy")
             else:
-                told(number, reply.text)
+                print_outcome(number, reply.text)
 
 
-async def awaited() -> None:
+async def run_on_loop() -> None:
     """The same on an event loop."""
     async with AsyncConversation.open(FOLDER / "talk.db", **options()) as conversation:
         for number in range(ASKED["turns"]):
             try:
                 reply = await conversation.say(f"{ASKED['name']}-{number}")
             except ThreadBusyError:
-                told(number, "busy")
+                print_outcome(number, "busy")
             else:
-                told(number, reply.text)
+                print_outcome(number, reply.text)
 
 
 if __name__ == "__main__":
-    asyncio.run(awaited()) if ASKED["form"] == "awaited" else blocking()
+    asyncio.run(run_on_loop()) if ASKED["form"] == "awaited" else blocking()
