@@ -43,20 +43,20 @@ def test_a_builder_needs_no_arguments() -> None:
 
 def search_events() -> EventBuilder:
     """The example of a search: thinking, text, two calls."""
-    book = event_log(run_id="r", turn_id="q", labels={"tenant": "a"})
-    book.user("How warm?")
-    book.tool_use("c1", "find", {"q": "sea"})
-    book.text("I look.")
-    book.thinking("Let me see.", "sig")
-    book.tool_use("c2", "add", {})
-    return book
+    builder = event_log(run_id="r", turn_id="q", labels={"tenant": "a"})
+    builder.user("How warm?")
+    builder.tool_use("c1", "find", {"q": "sea"})
+    builder.text("I look.")
+    builder.thinking("Let me see.", "sig")
+    builder.tool_use("c2", "add", {})
+    return builder
 
 
 def test_parts_in_any_order_become_the_sacred_one() -> None:
     """Thinking, text, calls, then results in the calls' order, then the next text."""
-    book = search_events()
-    book.results([{"id": "c2", "content": "2", "is_error": True}, {"id": "c1", "content": "1"}])
-    book.text("Done.")
+    builder = search_events()
+    builder.results([{"id": "c2", "content": "2", "is_error": True}, {"id": "c1", "content": "1"}])
+    builder.text("Done.")
 
     thinking = {"type": "thinking", "thinking": "Let me see.", "signature": "sig"}
     assert [
@@ -72,42 +72,42 @@ def test_parts_in_any_order_become_the_sacred_one() -> None:
         ToolMessage("1", tool_call_id="c1", name="find", id="m4"),
         ToolMessage("2", tool_call_id="c2", name="add", id="m3", status="error"),
         AIMessage("Done.", id="m5"),
-    ] == book.messages()
+    ] == builder.messages()
 
 
 def test_a_flush_ends_a_message() -> None:
     """Text after it is another message."""
-    book = event_log()
-    book.text("one")
-    book.flush()
-    book.text("two")
-    book.text("three")
+    builder = event_log()
+    builder.text("one")
+    builder.flush()
+    builder.text("two")
+    builder.text("three")
 
-    assert [1, 2] == [1 if isinstance(m.content, str) else 2 for m in book.messages()]
+    assert [1, 2] == [1 if isinstance(m.content, str) else 2 for m in builder.messages()]
 
 
 def test_hidden_thinking_is_kept() -> None:
     """What a provider gave in place of its words goes back to it."""
-    book = event_log()
-    book.thinking("", redacted="abc")
+    builder = event_log()
+    builder.thinking("", redacted="abc")
 
-    assert [{"type": "redacted_thinking", "data": "abc"}] == _blocks(book)
+    assert [{"type": "redacted_thinking", "data": "abc"}] == _blocks(builder)
 
 
-def _blocks(book: EventBuilder) -> Any:
-    (message,) = book.messages()
+def _blocks(builder: EventBuilder) -> Any:
+    (message,) = builder.messages()
     return message.content
 
 
 def test_a_note_is_in_the_events_and_in_no_message() -> None:
     """A remark does not tear a call from its result."""
-    book = search_events()
-    before = book.messages()
-    book.note("slow")
-    book.note("slow")
+    builder = search_events()
+    before = builder.messages()
+    builder.note("slow")
+    builder.note("slow")
 
-    assert before == book.messages()
-    assert 2 == sum(event["type"] == "planner_note" for event in book.events)
+    assert before == builder.messages()
+    assert 2 == sum(event["type"] == "planner_note" for event in builder.events)
 
 
 def test_every_event_says_where_and_when() -> None:
@@ -124,11 +124,11 @@ def test_every_event_says_where_and_when() -> None:
 
 def test_the_events_give_the_same_messages_in_another_event_log() -> None:
     """An event log continues where its events end, open calls included."""
-    book = search_events()
-    second_log = event_log(events=book.events)
-    book.results([{"id": "c1"}, {"id": "c2"}])
+    builder = search_events()
+    second_log = event_log(events=builder.events)
+    builder.results([{"id": "c1"}, {"id": "c2"}])
 
-    assert book.messages()[:2] == second_log.messages()
+    assert builder.messages()[:2] == second_log.messages()
     assert 2 == len(second_log.results([{"id": "c1"}, {"id": "c2"}]))
 
 
@@ -143,33 +143,33 @@ WRONG: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("results", WRONG.values(), ids=WRONG)
 def test_results_must_fit_the_open_calls(results: list[dict[str, Any]]) -> None:
     """Results that answer no open call are refused, all of them."""
-    book = search_events()
-    before = book.events
+    builder = search_events()
+    before = builder.events
 
     with pytest.raises(TranscriptError, match="c1"):
-        book.results(results)
-    assert before == book.events
+        builder.results(results)
+    assert before == builder.events
 
 
 def test_refused_results_do_not_end_the_message() -> None:
     """What follows belongs to the same message, as before the call."""
-    book = event_log()
-    book.text("One.")
+    builder = event_log()
+    builder.text("One.")
     with pytest.raises(TranscriptError):
-        book.results([{"id": "c9"}])
-    book.text(" Two.")
+        builder.results([{"id": "c9"}])
+    builder.text(" Two.")
 
-    assert ["One. Two."] == [text_of(message) for message in book.messages()]
+    assert ["One. Two."] == [text_of(message) for message in builder.messages()]
 
 
 def test_a_call_is_answered_once() -> None:
     """A second result for a call is refused."""
-    book = search_events()
-    book.results([{"id": "c1"}])
+    builder = search_events()
+    builder.results([{"id": "c1"}])
 
     with pytest.raises(TranscriptError, match="c2"):
-        book.results([{"id": "c1"}])
-    assert 1 == len(book.results([{"id": "c2"}]))
+        builder.results([{"id": "c1"}])
+    assert 1 == len(builder.results([{"id": "c2"}]))
 
 
 @pytest.mark.parametrize(("call_id", "name"), [("", "add"), ("c9", ""), ("c1", "add")])
@@ -193,13 +193,13 @@ def test_results_fit_calls_of_whole_messages() -> None:
 
 def test_the_same_event_twice_is_one() -> None:
     """A retry at another time adds nothing; another body with the id is refused."""
-    book = event_log()
+    builder = event_log()
     mine: Event = {**make_event(*planner_note("x"), stamp=STAMP), "id": "mine"}
 
-    assert [True, False] == [book.append(mine), book.append({**mine, "at": "2030"})]
-    assert [mine] == book.events
+    assert [True, False] == [builder.append(mine), builder.append({**mine, "at": "2030"})]
+    assert [mine] == builder.events
     with pytest.raises(EventConflictError, match="mine"):
-        book.append({**mine, "data": {"text": "y"}})
+        builder.append({**mine, "data": {"text": "y"}})
 
 
 @given(prefix=st.lists(st.sampled_from(SAMPLES), max_size=6), data=st.data())
@@ -208,10 +208,10 @@ def test_appending_any_prefix_twice_changes_nothing(prefix: list[Any], data: st.
     messages = [m.model_copy(update={"id": f"m{n}"}) for n, m in enumerate(prefix)]
     events = [event for m in messages for event in events_of(m, stamp=STAMP)]
     size = data.draw(st.integers(0, len(events)))
-    book = event_log(events=[*events[:size], *events, *events[:size]])
+    builder = event_log(events=[*events[:size], *events, *events[:size]])
 
-    assert events == book.events
-    assert as_stored(messages) == as_stored(book.messages())
+    assert events == builder.events
+    assert as_stored(messages) == as_stored(builder.messages())
 
 
 STEPS = st.lists(
@@ -222,30 +222,30 @@ STEPS = st.lists(
 @given(steps=STEPS)
 def test_nothing_that_a_builder_says_is_lost(steps: list[str]) -> None:
     """In any order of saying, every word, call and result is in the messages, once."""
-    book = event_log()
+    builder = event_log()
     texts = []
     open_calls = []
     for number, step in enumerate(steps):
         word = f"<{number}>"
         if step == "tool":
-            book.tool_use(word, "add", {})
+            builder.tool_use(word, "add", {})
             open_calls.append(word)
         elif step == "result" and open_calls:
-            book.results([{"id": open_calls.pop(), "content": word}])
+            builder.results([{"id": open_calls.pop(), "content": word}])
         elif step in ("user", "text", "thinking"):
-            getattr(book, step)(word)
+            getattr(builder, step)(word)
         elif step == "flush":
-            book.flush()
+            builder.flush()
         else:
-            book.note("hm")
+            builder.note("hm")
             continue
         if step != "flush":
             texts.append(word)
-    messages = book.messages()
+    messages = builder.messages()
     heard = repr([(m.content, getattr(m, "tool_calls", ())) for m in messages])
 
     assert [1] * len(texts) == [heard.count(word) for word in texts]
-    assert messages == replay(book.events).messages
+    assert messages == replay(builder.events).messages
     _check_order(messages)
 
 

@@ -31,7 +31,7 @@ class Paid(Numbered):
 
 
 def entry(conversation: Conversation) -> Any:
-    """The thread's line in the catalogue."""
+    """The thread's entry in the registry."""
     store = conversation.graph.store
     assert store is not None
     item = store.get(THREADS, conversation.thread_id)

@@ -147,14 +147,14 @@ class Differential(Script, RuleBasedStateMachine):
         """The model cannot be reached; another process resumes the turn, or does not."""
         line = self.lines[name]
         question = self._question(name, "")
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self.actors[name].prepare([("unreachable",)])
         with pytest.raises(ModelError):
             conversation.say(question)
         line.ask(question)
         self.readings_are_the_models()
         if next_step == "undo":
-            self._talk(name, 1 - process).undo()
+            self._conversation(name, 1 - process).undo()
             line.undo_question()
             return
         second_question = question if next_step == "again" else self._question(name, "")
@@ -171,12 +171,12 @@ class Differential(Script, RuleBasedStateMachine):
     @rule(name=THREADS, process=WHO)
     def undo(self, name: str, process: int) -> None:
         """Somebody takes the newest step back."""
-        self._both(name, self.lines[name].undo, self._talk(name, process).undo)
+        self._both(name, self.lines[name].undo, self._conversation(name, process).undo)
 
     @rule(name=THREADS, process=WHO)
     def redo(self, name: str, process: int) -> None:
         """Somebody makes the step again that was undone last."""
-        self._both(name, self.lines[name].redo, self._talk(name, process).redo)
+        self._both(name, self.lines[name].redo, self._conversation(name, process).redo)
 
     @rule(name=THREADS, process=WHO, target_kind=HOW, turns=TURNS, position=PLACES)
     def rollback(
@@ -185,7 +185,7 @@ class Differential(Script, RuleBasedStateMachine):
         """Somebody goes back."""
         target = self._way(target_kind, turns, position)
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self._both(name, partial(line.rollback, **target), partial(conversation.rollback, **target))
 
     @rule(
@@ -218,7 +218,7 @@ class Differential(Script, RuleBasedStateMachine):
         """Somebody marks a point."""
         annotation = self._name()
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self._both(
             name, partial(line.checkpoint, annotation), partial(conversation.checkpoint, annotation)
         )
@@ -231,7 +231,7 @@ class Differential(Script, RuleBasedStateMachine):
         answer = self._answer(name, 0.9)
         self.actors[name].prepare([("answer", answer[0], None)])
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self._both(name, partial(line.retry, answer[0]), conversation.retry)
 
     @rule(name=THREADS, process=WHO, turn=TURNS)
@@ -243,7 +243,7 @@ class Differential(Script, RuleBasedStateMachine):
         answer = self._answer(name, 0.9)
         self.actors[name].prepare([("answer", answer[0], None)])
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         real = partial(conversation.edit, turn, question)
         self._both(name, partial(line.edit, turn, question, answer[0]), real)
 
@@ -251,14 +251,14 @@ class Differential(Script, RuleBasedStateMachine):
     def remove_turn(self, name: str, process: int, turn: int) -> None:
         """Somebody takes one turn out."""
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self._both(name, partial(line.remove_turn, turn), partial(conversation.remove, turn))
 
     @rule(name=THREADS, process=WHO, position=PLACES)
     def restore(self, name: str, process: int, position: int) -> None:
         """Somebody brings back what was taken off."""
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         if not line.left:
             return
         base, tail = line.left[-1 - position % len(line.left)]
@@ -269,7 +269,7 @@ class Differential(Script, RuleBasedStateMachine):
     def pick(self, name: str, process: int, other_name: str, position: int) -> None:
         """Somebody takes an answer over from a thread, maybe this one."""
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         transcript = self.lines[other_name].transcript
         answer_indexes = [i for i, item in enumerate(transcript) if item.role == "ai"]
         if not answer_indexes or not line.transcript:
@@ -297,7 +297,7 @@ class Differential(Script, RuleBasedStateMachine):
         target = self._way(target_kind, turns, position)
         real = {"at" if key == "to" else key: value for key, value in target.items()}
         line = self.lines[name]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         new = f"t{len(self.lines)}"
         new_line = self._both(
             name, partial(line.fork, **target), partial(conversation.fork, thread=new, **real)
@@ -315,7 +315,7 @@ class Differential(Script, RuleBasedStateMachine):
             (role, self._question(name, "") if role == "human" else self._answer(name, 0.9)[0])
             for role in kinds
         ]
-        self._talk(name, process).add([(role, text) for role, text in new_line])
+        self._conversation(name, process).add([(role, text) for role, text in new_line])
         self.lines[name].put_in(new_line)
 
     @rule(name=THREADS, process=WHO, position=PLACES, node=st.booleans())
@@ -325,7 +325,7 @@ class Differential(Script, RuleBasedStateMachine):
             return
         message, message_id = found_message
         removals = [RemoveMessage(id=message_id)]
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         messages = conversation.graph.get_state(config(name)).values.get("messages", [])
         if node and message_id in {message.id for message in messages}:
             values = {"messages": removals}
@@ -342,20 +342,20 @@ class Differential(Script, RuleBasedStateMachine):
             return
         message, message_id = found_message
         question = self._question(name, "")
-        self._talk(name, process).add([HumanMessage(question, id=message_id)])
+        self._conversation(name, process).add([HumanMessage(question, id=message_id)])
         self.lines[name].replace(message, question)
 
     @rule(name=THREADS, process=WHO)
     def clear(self, name: str, process: int) -> None:
         """A host empties the transcript."""
-        self._talk(name, process).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
+        self._conversation(name, process).add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
         self.lines[name].clear()
 
     @rule()
     def look_for_all(self) -> None:
         """Every message is in the transcript or in a branch, and the event log gives the transcript."""
         for name, line in self.lines.items():
-            conversation = self._talk(name)
+            conversation = self._conversation(name)
             kept_branches = {
                 text
                 for branch in branches(conversation)
@@ -404,23 +404,25 @@ class Differential(Script, RuleBasedStateMachine):
         self.heard[name] = set(_NUMBER.findall(text))
         return name
 
-    def _talk(self, name: str, process: int = 0) -> Conversation:
-        database, talks = self.open[process]
-        if name not in talks:
+    def _conversation(self, name: str, process: int = 0) -> Conversation:
+        database, conversations = self.open[process]
+        if name not in conversations:
             parts = self.actors[name].parts("scripted")
             options = {
                 **SETTINGS,
                 "summaries": "local",
                 **(WINDOW if name in self.windowed else {}),
             }
-            talks[name] = Conversation.open(database, thread=name, settings=options, **parts)
-        return talks[name]
+            conversations[name] = Conversation.open(
+                database, thread=name, settings=options, **parts
+            )
+        return conversations[name]
 
     def _perform(
         self, name: str, process: int, text: str, drafts: Sequence[tuple[str, float]]
     ) -> None:
         """A turn with these drafts."""
-        conversation = self._talk(name, process)
+        conversation = self._conversation(name, process)
         self.actors[name].prepare([("answer", text, None) for text, _ in drafts])
         reply = conversation.say(text)
         assert ("answer" if drafts else "notice") == reply.kind
@@ -439,7 +441,7 @@ class Differential(Script, RuleBasedStateMachine):
         return new_model
 
     def _ids(self, name: str) -> list[str]:
-        return [message.id or "" for message in self._talk(name).messages()]
+        return [message.id or "" for message in self._conversation(name).messages()]
 
     def _some_message(self, name: str, position: int) -> tuple[Said, str] | None:
         """A message of the conversation itself, and its id; `None` where there is none."""

@@ -39,7 +39,7 @@ def die_at(position: str) -> None:
 
 
 def watch_store(store: Any) -> None:
-    """Let the process end right before or after the journal says something."""
+    """Let the process end right before or after the store notes a call."""
     write_batch = store.batch
 
     def batch(operations: Any) -> Any:

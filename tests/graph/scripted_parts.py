@@ -38,7 +38,7 @@ KNOWN: frozenset[str] = frozenset()
 
 S1: a view is not made for the provider that is called. S2: an end between a step's writes
 and its checkpoint. S3: a host's answer behind a question whose turn stopped. S4: segments that
-are not on the record, or out of its order. S5, S5b: another turn's run is set out again.
+are not in the transcript, or out of its order. S5, S5b: another turn's run is set out again.
 """
 
 WRITES = (("saver", "put_writes"), ("store", "batch"), ("saver", "put"))[

@@ -117,7 +117,7 @@ def test_a_fork_needs_a_new_name(open_thread: Opening, name: str, error: type[Ex
 
 
 def test_a_fork_does_not_take_the_name_of_a_listed_thread(open_thread: Opening) -> None:
-    """A thread that has only its entry in the catalogue keeps it."""
+    """A thread that has only its entry in the registry keeps it."""
     conversation = three(open_thread)
     assert conversation.graph.store is not None
     created_at = entry(conversation).created_at
@@ -222,8 +222,8 @@ def test_each_message_is_paid_for_once(open_thread: Opening) -> None:
     model = Paid()
     conversation = open_thread(model, scores(0.9, 0.1, 0.9))
 
-    def total(*talks: Conversation) -> int:
-        usages = [talk.tokens().spent for talk in talks]
+    def total(*conversations: Conversation) -> int:
+        usages = [conversation.tokens().spent for conversation in conversations]
         return sum(item.live.total + item.abandoned.total for item in usages)
 
     conversation.say("q1")

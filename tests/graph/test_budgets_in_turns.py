@@ -72,7 +72,7 @@ both = pytest.mark.parametrize(
 )
 
 
-def book(conversation: Conversation, thread: str = "t") -> UsageAccount:
+def account_of(conversation: Conversation, thread: str = "t") -> UsageAccount:
     """A thread's book, as it is kept."""
     return drive(load_usage_account(conversation.graph.store, thread))
 
@@ -207,9 +207,9 @@ def test_a_yes_reaches_a_file_that_was_opened_again(open_thread: Opening) -> Non
     assert ("answer", 1) == (reply.kind, len(model.inputs))
     assert "answer" == conversation.say("Third question, please?").kind
     assert (300, [], 2) == (
-        book(conversation)["session"]["tokens"],
-        book(conversation)["holds"],
-        book(conversation)["session"]["times"],
+        account_of(conversation)["session"]["tokens"],
+        account_of(conversation)["holds"],
+        account_of(conversation)["session"]["times"],
     )
 
 
@@ -318,9 +318,9 @@ def test_tokens_are_counted_by_purpose(open_thread: Opening) -> None:
     assert {"answer": 200, "judge": 200, "summary": 100} == {
         name: item["total"] for name, item in spent_by_purpose.items()
     }
-    assert 600 == book(conversation)["session"]["tokens"]
+    assert 600 == account_of(conversation)["session"]["tokens"]
     fork = conversation.fork(thread="other")
-    assert 0 == book(fork, "other")["session"]["tokens"]
+    assert 0 == account_of(fork, "other")["session"]["tokens"]
     assert "spent" not in state_of(fork)
 
 
@@ -361,7 +361,7 @@ def test_a_task_begins_with_a_budget_of_its_own(open_thread: Opening) -> None:
     conversation.say("NEW: how is the weather?")
 
     assert [("topic-1", 1_000), ("topic-2", 1_000)] == [
-        (task["account_id"], task["tokens"]) for task in book(conversation)["tasks"]
+        (task["account_id"], task["tokens"]) for task in account_of(conversation)["tasks"]
     ]
 
 
@@ -438,7 +438,7 @@ def test_a_run_may_name_its_agent(open_thread: Opening) -> None:
             context={"labels": {"agent": agent}},
         )
     assert ["writer", "reader"] == [
-        agent["account_id"] for agent in book(conversation)["tasks"][0]["agents"]
+        agent["account_id"] for agent in account_of(conversation)["tasks"][0]["agents"]
     ]
 
 
@@ -490,7 +490,7 @@ def child(folder: Path, when: str) -> int:
 def kept_in(folder: Path) -> UsageAccount:
     """The book that a process left."""
     with Conversation.open(folder / "t.db", thread="t") as conversation:
-        return book(conversation)
+        return account_of(conversation)
 
 
 @pytest.fixture(scope="module")

@@ -433,7 +433,7 @@ def test_a_locked_file_is_a_clear_error_and_loses_nothing(
 
 
 def test_threads_are_listed_by_the_last_word(tmp_path: Path) -> None:
-    """The catalogue names each thread by its first question, at most 50 characters."""
+    """The registry names each thread by its first question, at most 50 characters."""
     with open_thread(tmp_path, thread="a") as conversation:
         conversation.say("リスト内包表記について、" + "とても" * 30 + "詳しく教えてください。")
         conversation.say("q2")

@@ -144,12 +144,12 @@ def test_a_documents_picture_reaches_the_model() -> None:
 def test_a_pin_on_an_irrelevant_document_is_refused(language: str) -> None:
     """The error says why; a pin of the whole turn leads to its other messages, by a command as well."""
     questions = {"en": QUESTION, "ja": "オーストラリアの首都はどこですか？"}[language]
-    talk = Conversation.open(":memory:", model=ScriptedChat(default=GOOD), judge=judge)
-    talk.say(questions, documents=[RECIPE, CAPITAL])
-    recipe, capital, _, answer = (m.id for m in talk.messages())
+    conversation = Conversation.open(":memory:", model=ScriptedChat(default=GOOD), judge=judge)
+    conversation.say(questions, documents=[RECIPE, CAPITAL])
+    recipe, capital, _, answer = (m.id for m in conversation.messages())
     with pytest.raises(ConflictError, match="was judged irrelevant"):
-        talk.pins.add(recipe)
-    assert [capital, answer] == [pin["message_id"] for pin in talk.pins.add(turn=1)]
+        conversation.pins.add(recipe)
+    assert [capital, answer] == [pin["message_id"] for pin in conversation.pins.add(turn=1)]
 
     graph = make(ScriptedChat(default=GOOD), judge)
     documents = [HumanMessage(RECIPE, name="document", id="d1"), HumanMessage(questions, id="q1")]

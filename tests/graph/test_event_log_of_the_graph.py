@@ -608,18 +608,18 @@ def test_another_threads_page_is_no_part_of_it(open_thread: Opening, tmp_path: P
 def test_each_run_can_be_replayed_to_its_end(open_thread: Opening) -> None:
     """The transcript as it stood when an earlier run ended follows from the events."""
     conversation = open_thread(judge=scores(0.9, 0.1, 0.9))
-    records = []
+    transcripts = []
     for text in ("q1", "q2", "/rollback", "q3"):
         conversation.say(text)
         if not text.startswith("/"):  # a command is no run
-            records.append(as_stored(conversation.messages()))
+            transcripts.append(as_stored(conversation.messages()))
 
     events = check_events(conversation)
     ends = [
         as_stored(replayed(events, run_id=run.run_id).messages)
         for run in registry_of(conversation).runs().runs
     ]
-    assert records == ends
+    assert transcripts == ends
 
 
 @pytest.mark.parametrize("form", ["invoke", "ainvoke"])

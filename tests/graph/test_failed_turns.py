@@ -42,25 +42,25 @@ def test_a_turn_without_a_passing_attempt_removes_nothing(
     rollbacks: int,
 ) -> None:
     """The best draft is delivered and flagged behind the old transcript; an undo removes it alone."""
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         model=Numbered(),
         judge=judging(earlier, blames),
         settings={"rollback_to": to, "max_rollbacks": rollbacks},
     )
     for number in range(len(earlier)):
-        talk.say(f"q{number}")
-    before = talk.messages()
-    checkpoints = talk.checkpoints()
+        conversation.say(f"q{number}")
+    before = conversation.messages()
+    checkpoints = conversation.checkpoints()
 
-    reply = talk.say("the last one")
+    reply = conversation.say("the last one")
 
-    assert before == talk.messages()[:-2]
+    assert before == conversation.messages()[:-2]
     assert ("low_quality", (), rollbacks) == (reply.flag, reply.removed, reply.rollbacks)
-    assert checkpoints == talk.checkpoints()[: len(checkpoints)]
-    talk.undo()
-    assert before == talk.messages()
-    assert checkpoints == talk.checkpoints()
+    assert checkpoints == conversation.checkpoints()[: len(checkpoints)]
+    conversation.undo()
+    assert before == conversation.messages()
+    assert checkpoints == conversation.checkpoints()
 
 
 @pytest.mark.full

@@ -191,15 +191,15 @@ async def test_many_threads_at_once_on_one_loop() -> None:
     """Threads that run at the same time do not mix."""
     graph = scripted_graph()
 
-    async def talk(name: str) -> list[str]:
+    async def run_thread(name: str) -> list[str]:
         for text in ("q1", "q2"):
             await graph.ainvoke({"messages": [("user", text)]}, config(name))
         return said((await graph.aget_state(config(name))).values["messages"])
 
-    records = await asyncio.gather(*(talk(str(n)) for n in range(8)))
+    transcripts = await asyncio.gather(*(run_thread(str(n)) for n in range(8)))
 
     expected = ["human: q1", f"ai: {GOOD}", "human: q2", f"ai: {SCRIPT['q2'][1]}"]
-    assert [expected] * 8 == list(records)
+    assert [expected] * 8 == list(transcripts)
 
 
 def test_a_judge_that_hangs_leaves_the_answer_unscored() -> None:

@@ -36,7 +36,7 @@ def open_thread(path: Path | str, model: Any, **options: Any) -> Conversation:
 
 @pytest.fixture
 def conversation(tmp_path: Path) -> Iterator[Conversation]:
-    """A talk whose first turn succeeded at once, and whose second and third in the next attempt."""
+    """A conversation whose first turn succeeded at once, and whose second and third in the next attempt."""
     replies = {"q1": GOOD, "q2": [FISH, "It is a loop, in one line."], "q3": [FISH, "Yes, always."]}
     with open_thread(tmp_path / "t.db", ScriptedChat(replies=replies)) as conversation:
         for text in ("q1", "q2", "q3"):

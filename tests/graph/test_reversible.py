@@ -585,7 +585,7 @@ def test_an_agents_own_tools_are_named() -> None:
 
 
 def test_a_turn_that_fails_afterwards_takes_nothing_back_twice() -> None:
-    """The next attempt's model is down; the resumed turn finds the journal."""
+    """The next attempt's model is down; the resumed turn finds the stored call."""
     down = [True]
 
     def script(messages: list[Any]) -> Any:

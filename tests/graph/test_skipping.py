@@ -216,8 +216,10 @@ def test_a_bad_answer_is_rejected_each_time() -> None:
         else fine.format(number)
         for number, question in enumerate(texts, 1)
     }
-    with Conversation.open(":memory:", model=ScriptedChat(replies=replies), judge=judge) as talk:
-        rollbacks = [talk.say(question).rollbacks for question in texts]
+    with Conversation.open(
+        ":memory:", model=ScriptedChat(replies=replies), judge=judge
+    ) as conversation:
+        rollbacks = [conversation.say(question).rollbacks for question in texts]
 
     assert [number % 4 == 0 for number in range(1, 17)] == [count == 1 for count in rollbacks]
 

@@ -321,10 +321,10 @@ def test_channel_and_plain_reducer_agree(
     savers = {item: _saver(kind, file) for item, file in files.items()}
     try:
         for number, (step, choice) in enumerate(steps):
-            records = [
+            transcripts = [
                 _take(_graph(item, saver), number, step, choice) for item, saver in savers.items()
             ]
-            assert records[0] == records[1]
+            assert transcripts[0] == transcripts[1]
             if step == "reload" and kind == "file":
                 for item, saver in savers.items():
                     saver.conn.close()  # type: ignore[attr-defined]
@@ -333,7 +333,7 @@ def test_channel_and_plain_reducer_agree(
                     _graph(e, s).get_state(CONFIG).values.get("messages", [])
                     for e, s in savers.items()
                 ]
-                assert [records[0]] * 2 == reread
+                assert [transcripts[0]] * 2 == reread
     finally:
         if kind == "file":
             for saver in savers.values():

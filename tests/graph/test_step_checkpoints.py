@@ -318,24 +318,24 @@ def test_a_task_with_an_impossible_name_is_refused() -> None:
 
 def test_the_first_task_has_a_checkpoint_where_a_host_asks_for_it() -> None:
     """With `checkpoint_on` set, the beginning is a task's start; a rollback to it empties the thread."""
-    talk = Conversation.open(
+    conversation = Conversation.open(
         ":memory:",
         model=lambda _: "An answer about what was asked, long enough.",
         judge=scores(),
         settings={"checkpoint_on": {"task_start"}},
     )
-    talk.say("Plan the move.")
-    (checkpoint,) = talk.checkpoints()
+    conversation.say("Plan the move.")
+    (checkpoint,) = conversation.checkpoints()
     assert (None, 0, "task_start") == (
         checkpoint["message_id"],
         checkpoint["turn"],
         checkpoint["reason"],
     )
-    assert f"start ◆ {checkpoint['id']}" in str(talk.timeline())
-    talk.rollback(checkpoint["id"])
-    assert [] == talk.messages()
-    talk.undo()
-    assert 2 == len(talk.messages())
+    assert f"start ◆ {checkpoint['id']}" in str(conversation.timeline())
+    conversation.rollback(checkpoint["id"])
+    assert [] == conversation.messages()
+    conversation.undo()
+    assert 2 == len(conversation.messages())
 
 
 TASK_STARTS = {
@@ -360,14 +360,14 @@ def test_a_start_is_no_target_of_a_bare_rollback(
         made = say(graph, *texts)["checkpoints"]
         left = [len(answers(say(graph, "/rollback")["messages"])) for _ in texts]
     else:
-        talk = Conversation.open(":memory:", model=model, judge=scores(), settings=settings)
+        conversation = Conversation.open(":memory:", model=model, judge=scores(), settings=settings)
         for text in texts:
-            talk.say(text)
-        made = talk.checkpoints()
+            conversation.say(text)
+        made = conversation.checkpoints()
         left = []
         for _ in texts:
-            talk.rollback()
-            left.append(len(answers(talk.messages())))
+            conversation.rollback()
+            left.append(len(answers(conversation.messages())))
     assert [(reason, turn) for turn in turns] == [(item["reason"], item["turn"]) for item in made]
     assert [2, 1, 0] == left
 

@@ -79,7 +79,7 @@ class ForcedNew:
 
 
 @st.composite
-def talks(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, str]]]:
+def scripts(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, str]]]:
     """The messages of a conversation with facts in it, and the questions with what answers them."""
     language = draw(st.sampled_from(sorted(FACTS)))
     facts = draw(st.lists(st.sampled_from(FACTS[language]), min_size=1, max_size=3, unique=True))
@@ -99,12 +99,12 @@ SETTINGS = st.fixed_dictionaries(
 )
 
 
-@given(talk=talks(), wrong=WRONG, settings=SETTINGS)
+@given(script=scripts(), wrong=WRONG, settings=SETTINGS)
 def test_a_conversation_finds_what_was_left_out(
-    talk: tuple[list[str], list[tuple[str, str]]], wrong: list[bool], settings: dict[str, Any]
+    script: tuple[list[str], list[tuple[str, str]]], wrong: list[bool], settings: dict[str, Any]
 ) -> None:
     """Whatever turns are taken for new topics, the model is sent what the question needs."""
-    said, questions = talk
+    said, questions = script
     model = Numbered()
     with Conversation.open(
         ":memory:", model=model, detector=ForcedNew(wrong), settings=settings
@@ -120,16 +120,16 @@ def test_a_conversation_finds_what_was_left_out(
 
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("has_store", [True, False], ids=["store", "no store"])
-@given(talk=talks(), wrong=WRONG, settings=SETTINGS)
+@given(script=scripts(), wrong=WRONG, settings=SETTINGS)
 def test_a_compiled_graph_finds_what_was_left_out(
-    talk: tuple[list[str], list[tuple[str, str]]],
+    script: tuple[list[str], list[tuple[str, str]]],
     wrong: list[bool],
     settings: dict[str, Any],
     *,
     has_store: bool,
 ) -> None:
     """The same in a host's graph, also without a store."""
-    said, questions = talk
+    said, questions = script
     model = Numbered()
     graph = make(
         model,

@@ -1,4 +1,4 @@
-"""What a change owes the world: reversals, the journal, and which calls are due."""
+"""What a change owes the world: reversals, stored calls, and which are due."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -368,7 +368,7 @@ def iter_of(call: Any) -> Any:
 
 
 async def test_the_entries_are_not_embedded() -> None:
-    """A store that embeds what it keeps is asked to embed nothing of the journal."""
+    """A store that embeds what it keeps is asked to embed nothing of stored calls."""
     embedded: list[str] = []
 
     def embed(texts: Sequence[str]) -> list[list[float]]:

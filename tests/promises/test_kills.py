@@ -204,11 +204,11 @@ def _rehearse(server: Server, script: Script, root: Path) -> Rehearsed:
     copytree(folder, copy)
     assert 0 == server.run(copy, script, script.acts, tells=True)
     parts = Parts(copy)
-    records = [json.loads(line) for line in parts.lines("record.txt")]
+    transcripts = [json.loads(line) for line in parts.lines("record.txt")]
     return Rehearsed(
         folder=folder,
         ids=ids,
-        records=[start, *records],
+        records=[start, *transcripts],
         paid=parts.lines("paid.txt"),
         instants=int(parts.lines("instants.txt")[-1]),
     )

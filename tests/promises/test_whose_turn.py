@@ -59,14 +59,14 @@ UNDER_WAY = pytest.mark.parametrize(
 @pytest.fixture
 def open_thread() -> Iterator[Opening]:
     """Opens threads in memory."""
-    talks: list[Conversation] = []
+    conversations: list[Conversation] = []
 
     def open_it(model: Any = None, judge: Any = None, **options: Any) -> Conversation:
-        talks.append(open_conversation(model=model, judge=judge, **options))
-        return talks[-1]
+        conversations.append(open_conversation(model=model, judge=judge, **options))
+        return conversations[-1]
 
     yield open_it
-    for conversation in talks:
+    for conversation in conversations:
         conversation.close()
 
 
@@ -199,7 +199,7 @@ Outcome = str | type[UnsayError]
 ORDERS = ("same", "new", "resume")
 """A person's action: the same words, new ones, or resuming."""
 
-# How far the turn came, how the host wrote, what it wrote; for each order the record after it.
+# How far the turn came, how the host wrote, what it wrote; for each order the transcript after it.
 CASES: list[tuple[str, str, str, Outcome, Outcome, Outcome]] = [
     ("stopped", "", "", "same one", "new one", "same one"),
     ("stopped", "update", "answer", "same host same one", "same host new one", NOTHING),

@@ -31,7 +31,7 @@ class Thread:
         """Store one more checkpoint; its number.
 
         Args:
-            is_whole: Whether it holds a whole copy of the record.
+            is_whole: Whether it holds a whole copy of the transcript.
             after: Number of the checkpoint that it builds on; -1 is the newest.
         """
         number = len(self.configs)

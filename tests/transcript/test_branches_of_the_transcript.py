@@ -339,7 +339,9 @@ def test_the_place_before_the_first_is_behind_what_is_offloaded() -> None:
     assert [0, 1] == [situation.index_of(item) for item in ("m0", "m1")]
 
 
-@pytest.mark.parametrize("base", [None, "m5"], ids=["the record's beginning", "an older message"])
+@pytest.mark.parametrize(
+    "base", [None, "m5"], ids=["the transcript's beginning", "an older message"]
+)
 def test_a_place_in_the_offloaded_part_is_refused(base: str | None) -> None:
     """A rollback to that place needs the messages loaded first: nothing is removed instead."""
     with pytest.raises(ConflictError, match=repr(base)):

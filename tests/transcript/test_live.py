@@ -95,7 +95,7 @@ def annotation(
     )
 
 
-def talk(turns: int, *, pending: bool = False) -> list[AnyMessage]:
+def transcript_of(turns: int, *, pending: bool = False) -> list[AnyMessage]:
     """Answered questions, and perhaps one that waits."""
     messages: list[AnyMessage] = []
     for turn in range(1, turns + 1):
@@ -116,11 +116,11 @@ def live(messages: Sequence[AnyMessage], *marks: str) -> LiveBranch:
 def test_a_live_branch_is_the_part_of_a_state_that_changes() -> None:
     """The transcript, the checkpoints and the segments, whichever there are."""
     segments = [Segment(topic_id="t1", start="q1")]
-    state = State(messages=talk(1), checkpoints=[annotation("a1")], segments=segments)
+    state = State(messages=transcript_of(1), checkpoints=[annotation("a1")], segments=segments)
 
     assert LiveBranch(messages=()) == live_branch(State())
     assert LiveBranch(
-        messages=tuple(talk(1)), checkpoints=(annotation("a1"),), segments=tuple(segments)
+        messages=tuple(transcript_of(1)), checkpoints=(annotation("a1"),), segments=tuple(segments)
     ) == live_branch(state)
 
 
@@ -136,14 +136,14 @@ def test_a_live_branch_is_the_part_of_a_state_that_changes() -> None:
         pytest.param(["a2"], "a2", 2, "a2", id="the only one: stays"),
         pytest.param(["a3"], "a2", 1, "a2", id="never forwards"),
         pytest.param([], "a2", 5, "a2", id="many failures without checkpoints"),
-        pytest.param(["gone"], "a2", 1, "a2", id="a checkpoint off the record"),
+        pytest.param(["gone"], "a2", 1, "a2", id="a checkpoint off the transcript"),
     ],
 )
 def test_a_failed_draft_goes_back_ever_further(
     marks: list[str], base: str | None, failures: int, target: str | None
 ) -> None:
     """To the last checkpoint first, then to older ones, as far as there are any."""
-    assert target == target_of_drafts(live(talk(3), *marks), base, failures)
+    assert target == target_of_drafts(live(transcript_of(3), *marks), base, failures)
 
 
 @given(
@@ -153,7 +153,9 @@ def test_a_failed_draft_goes_back_ever_further(
 )
 def test_targets_are_never_ahead(turns: int, marks: set[int], failures: int) -> None:
     """Failure after failure each target is a place in the transcript, at or before the last one."""
-    current_live = live(talk(turns), *(f"a{turn}" for turn in sorted(marks) if turn <= turns))
+    current_live = live(
+        transcript_of(turns), *(f"a{turn}" for turn in sorted(marks) if turn <= turns)
+    )
     base = current_live.id_at(len(current_live.messages) - 1)
     positions = [current_live.index_of(base)]
     for failure in range(1, failures + 1):
@@ -177,33 +179,37 @@ def test_a_rejected_exchange_goes_before_itself(
     marks: list[str], start: int, target: str | None
 ) -> None:
     """To the last checkpoint before it, else to where it began."""
-    assert target == target_of_context(live(talk(3), *marks), start)
+    assert target == target_of_context(live(transcript_of(3), *marks), start)
 
 
 DOCUMENTED = [
-    *talk(1),
+    *transcript_of(1),
     HumanMessage("Gold.", id="d1", name=DOCUMENT),
     HumanMessage("Silver.", id="d2", name=DOCUMENT),
-    *talk(2)[2:],
+    *transcript_of(2)[2:],
 ]
-TWICE = [*talk(1), HumanMessage("One more thing:", id="q0"), *talk(2)[2:]]
-COMMANDED = [*talk(1), HumanMessage("/help", id="c"), notice("Help.", "n", ["c"])]
+TWICE = [*transcript_of(1), HumanMessage("One more thing:", id="q0"), *transcript_of(2)[2:]]
+COMMANDED = [*transcript_of(1), HumanMessage("/help", id="c"), notice("Help.", "n", ["c"])]
 
 
 @pytest.mark.parametrize(
     ("transcript", "marks", "pending", "target"),
     [
-        pytest.param(talk(2), [], [], "a1", id="no checkpoint: before the last turn"),
-        pytest.param(talk(1), [], [], None, id="before the only turn"),
-        pytest.param(talk(2, pending=True), [], ["p"], "a1", id="a question that waits stays"),
-        pytest.param(talk(3), ["a1"], [], "a1", id="the last checkpoint"),
-        pytest.param(talk(2), ["a1", "a2"], [], "a1", id="not where it stands already"),
-        pytest.param(talk(1), ["a1"], [], None, id="only where it stands: the turn's beginning"),
+        pytest.param(transcript_of(2), [], [], "a1", id="no checkpoint: before the last turn"),
+        pytest.param(transcript_of(1), [], [], None, id="before the only turn"),
+        pytest.param(
+            transcript_of(2, pending=True), [], ["p"], "a1", id="a question that waits stays"
+        ),
+        pytest.param(transcript_of(3), ["a1"], [], "a1", id="the last checkpoint"),
+        pytest.param(transcript_of(2), ["a1", "a2"], [], "a1", id="not where it stands already"),
+        pytest.param(
+            transcript_of(1), ["a1"], [], None, id="only where it stands: the turn's beginning"
+        ),
         pytest.param(COMMANDED, [], [], None, id="commands are no turns"),
         pytest.param(DOCUMENTED, [], [], "a1", id="documents go with their question"),
         pytest.param(TWICE, [], [], "a1", id="a question of two messages goes whole"),
         pytest.param([AIMessage("Hi!", id="g")], [], [], None, id="a greeting alone"),
-        pytest.param([*talk(1), AIMessage("!", id="x")], [], [], None, id="two answers"),
+        pytest.param([*transcript_of(1), AIMessage("!", id="x")], [], [], None, id="two answers"),
     ],
 )
 def test_a_person_goes_back_by_default(
@@ -216,7 +222,7 @@ def test_a_person_goes_back_by_default(
 def test_a_person_goes_where_they_say() -> None:
     """A name, an id, the beginning of an id."""
     marks = (annotation("a1", name="lunch"), annotation("a2"))
-    branch = LiveBranch(messages=tuple(talk(2)), checkpoints=marks)
+    branch = LiveBranch(messages=tuple(transcript_of(2)), checkpoints=marks)
 
     targets = [
         target_of(branch, target) for target in ("lunch", marks[1]["id"], marks[1]["id"][:8])
@@ -232,7 +238,7 @@ def test_a_person_goes_where_they_say() -> None:
     ("transcript", "pending"),
     [
         pytest.param([], [], id="nothing said"),
-        pytest.param(talk(0, pending=True), ["p"], id="a first question waits"),
+        pytest.param(transcript_of(0, pending=True), ["p"], id="a first question waits"),
         pytest.param(COMMANDED[2:], [], id="a command alone"),
     ],
 )
@@ -247,16 +253,24 @@ def test_there_may_be_nothing_to_go_back_from(
 @pytest.mark.parametrize(
     ("transcript", "turns", "pending", "target"),
     [
-        pytest.param(talk(3), 1, [], "a2", id="one"),
-        pytest.param(talk(3), 3, [], None, id="all"),
-        pytest.param(talk(3, pending=True), 2, ["p"], "a1", id="a question that waits is none"),
-        pytest.param(talk(3, pending=True), 1, [], "a2", id="an unanswered one goes along"),
+        pytest.param(transcript_of(3), 1, [], "a2", id="one"),
+        pytest.param(transcript_of(3), 3, [], None, id="all"),
+        pytest.param(
+            transcript_of(3, pending=True), 2, ["p"], "a1", id="a question that waits is none"
+        ),
+        pytest.param(
+            transcript_of(3, pending=True), 1, [], "a2", id="an unanswered one goes along"
+        ),
         pytest.param(DOCUMENTED, 1, [], "a1", id="documents go with their question"),
         pytest.param(TWICE, 1, [], "a1", id="a question of two messages goes whole"),
-        pytest.param([*COMMANDED, *talk(2)[2:]], 1, [], "a1", id="commands before it go"),
-        pytest.param([*COMMANDED, *talk(2)[2:]], 2, [], None, id="commands between go"),
-        pytest.param([SystemMessage("Hi", id="s"), *talk(1)], 1, [], "s", id="the preamble stays"),
-        pytest.param([AIMessage("Hi!", id="g"), *talk(1)], 2, [], None, id="a greeting is a turn"),
+        pytest.param([*COMMANDED, *transcript_of(2)[2:]], 1, [], "a1", id="commands before it go"),
+        pytest.param([*COMMANDED, *transcript_of(2)[2:]], 2, [], None, id="commands between go"),
+        pytest.param(
+            [SystemMessage("Hi", id="s"), *transcript_of(1)], 1, [], "s", id="the preamble stays"
+        ),
+        pytest.param(
+            [AIMessage("Hi!", id="g"), *transcript_of(1)], 2, [], None, id="a greeting is a turn"
+        ),
     ],
 )
 def test_so_many_turns_back(
@@ -277,7 +291,7 @@ def test_so_many_turns_back(
 def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
     """The error says how many were asked for."""
     with pytest.raises(error, match=f"^{turns!r} "):
-        target_of(live(talk(2)), None, turns)
+        target_of(live(transcript_of(2)), None, turns)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +307,7 @@ def test_turns_that_are_not_there(turns: Any, error: type[Exception]) -> None:
 def test_what_is_typed_behind_a_rollback(argument: str, target: str) -> None:
     """A number is turns, unless a checkpoint is named so."""
     marks = (annotation("a1", name="lunch"), annotation("a2", name="3"))
-    branch = LiveBranch(messages=tuple(talk(3)), checkpoints=marks)
+    branch = LiveBranch(messages=tuple(transcript_of(3)), checkpoints=marks)
 
     turns = turns_typed(branch, argument)
 
@@ -302,7 +316,7 @@ def test_what_is_typed_behind_a_rollback(argument: str, target: str) -> None:
 
 def test_one_place_is_ordered() -> None:
     """A host gives a checkpoint or a number of turns, not both."""
-    current_live = live(talk(3), "a1")
+    current_live = live(transcript_of(3), "a1")
 
     assert ["a1", "a2"] == [target_of(current_live, None, None), target_of(current_live, None, 1)]
     with pytest.raises(InputError, match=r"checkpoint \('x'\).*turns \(1\), not both"):
@@ -361,7 +375,9 @@ def test_a_note_says_what_a_node_did(
 )
 def test_a_place_has_a_name(base: str | None, name: str) -> None:
     """What a person would call it."""
-    state = State(messages=talk(3), checkpoints=[annotation("a1", name="lunch"), annotation("a2")])
+    state = State(
+        messages=transcript_of(3), checkpoints=[annotation("a1", name="lunch"), annotation("a2")]
+    )
 
     assert name == place_name(state, base, Texts("en"))
 
@@ -376,13 +392,15 @@ def test_counts_are_of_the_conversation() -> None:
 
     assert (1, 1) == count_changes(COMMANDED, writes)
     assert (0, 0) == count_changes(COMMANDED, [])
-    assert [0, 1, 3] == [count_turns(item) for item in ([], COMMANDED, talk(3, pending=True))]
+    assert [0, 1, 3] == [
+        count_turns(item) for item in ([], COMMANDED, transcript_of(3, pending=True))
+    ]
 
 
 def full(*, pending: bool = False) -> State:
     """Three turns on two topics, all marked."""
     return State(
-        messages=talk(3, pending=pending),
+        messages=transcript_of(3, pending=pending),
         checkpoints=[
             annotation("a1", score=0.8),
             annotation("a2", name="lunch", score=0.7),
@@ -435,7 +453,7 @@ def test_a_person_goes_back(*, stored: bool) -> None:
     assert (4, "a1", "/rollback") == (ref["size"], ref["base"], ref["reason"])
     item = None if store is None else store.get(branches_namespace("t"), ref["id"])
     body = ref["body"] if item is None else unpack(item.value)
-    assert talk(3)[2:] == body["messages"]
+    assert transcript_of(3)[2:] == body["messages"]
     assert stored == ("body" not in ref)
 
 
@@ -461,7 +479,7 @@ def test_an_undo_takes_a_turn_back(*, stored: bool) -> None:
     state = full()
     undone = after(state, drive(undo_last(state, current_scope, [], "/undo")))
 
-    assert talk(2) == undone["messages"]
+    assert transcript_of(2) == undone["messages"]
     assert [] == undone["operations"]
     assert [("undo", 2, "a2", current_scope.now())] == [
         (ref["kind"], ref["size"], ref["base"], ref["created_at"]) for ref in undone["branches"]
