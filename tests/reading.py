@@ -124,6 +124,30 @@ def topic_runs(values: Mapping[str, Any]) -> list[TopicRun]:
     ]
 
 
+def offloaded_messages(source: Source, thread: str = "t") -> int:
+    """The number of messages of the transcript that the store has instead of the state."""
+    return _offloaded(source, thread).get("messages", 0)
+
+
+def offloaded_turns(source: Source, thread: str = "t") -> int:
+    """The number of turns of which the store has the messages."""
+    return _offloaded(source, thread).get("turns", 0)
+
+
+def newest_offloaded_page(source: Source, thread: str = "t") -> str:
+    """The id of the newest stored page of offloaded messages."""
+    return str(_offloaded(source, thread)["page_id"])
+
+
+def _offloaded(source: Source, thread: str) -> Mapping[str, Any]:
+    return state_of(source, thread).get("offloaded") or {}
+
+
+def expanded_topics(source: Source, thread: str = "t") -> list[Mapping[str, Any]]:
+    """The earlier topics that contexts include again."""
+    return list(state_of(source, thread).get("expanded", []))
+
+
 def undo_steps(source: Source, thread: str = "t") -> list[Mapping[str, Any]]:
     """The steps in memory that undo can reverse, newest last; each has its `kind` and `base`."""
     return list(state_of(source, thread).get("operations", []))

@@ -11,7 +11,17 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from tests.graph.back_kit import SHIFTS, Opening, entry, three
 from tests.graph.kit import Numbered, config, scores
-from tests.reading import detector_of, model_of, redo_steps, replayed, state_of, topics, undo_steps
+from tests.reading import (
+    detector_of,
+    model_of,
+    offloaded_messages,
+    offloaded_turns,
+    redo_steps,
+    replayed,
+    state_of,
+    topics,
+    undo_steps,
+)
 from tests.threads import registry_of
 from unsay import AsyncConversation, Conversation
 from unsay.errors import (
@@ -336,7 +346,7 @@ def test_offloaded_words_of_a_forgotten_topic_are_not_recalled(open_thread: Open
     conversation.say("The zanzibar treaty of 1890?")
     for number in range(6):
         conversation.say(f"NEW subject {number}")
-    assert state_of(conversation)["offloaded"]["messages"] > 2
+    assert offloaded_messages(conversation) > 2
     conversation.forget("topic-1")
     conversation.say("NEW Which treaty of zanzibar?")
     model: Any = model_of(conversation)
@@ -387,7 +397,7 @@ def test_an_offloaded_message_is_forgotten_and_restored(open_thread: Opening) ->
     for number in range(6):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
     transcript = conversation.messages()
-    assert state_of(conversation)["offloaded"]["messages"] > 2
+    assert offloaded_messages(conversation) > 2
     entry = conversation.forget(transcript[0].id or "")
     for number in range(6, 10):
         conversation.say(f"{'NEW ' if number % 2 == 0 else ''}subject {number}")
@@ -777,7 +787,7 @@ def test_commands_about_offloaded_turns(open_thread: Opening) -> None:
     conversation = open_thread(detector=SHIFTS, settings=WINDOW)
     for number in range(6):
         conversation.say(f"NEW subject {number}")
-    assert state_of(conversation)["offloaded"]["turns"] > 1
+    assert offloaded_turns(conversation) > 1
 
     assert "subject 1" in conversation.say("/pin 2").text
     assert "subject 0" in conversation.say("/forget 1").text

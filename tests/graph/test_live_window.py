@@ -21,6 +21,8 @@ from tests.reading import (
     damage,
     listed_branches,
     namespace_of,
+    newest_offloaded_page,
+    offloaded_messages,
     questions,
     replayed,
     said,
@@ -188,7 +190,7 @@ def test_the_state_holds_no_more_than_the_window(open_thread: Opening) -> None:
     conversation = spoken_to(open_thread, SMALL)
     state = state_of(conversation)
     assert len(state["messages"]) <= 2 * SMALL["live_messages"] + 2
-    assert len(state["messages"]) + state["offloaded"]["messages"] == 2 * len(QUESTIONS)
+    assert len(state["messages"]) + offloaded_messages(conversation) == 2 * len(QUESTIONS)
     assert [
         q for q in QUESTIONS if not any(q in question for question in questions(conversation))
     ] == []
@@ -300,10 +302,10 @@ def test_an_emptied_record_names_no_segment(open_thread: Opening, event_log: str
     if event_log == "lost":
         empty_log: Any = Trusted({"event_log": EMPTY})
         conversation.graph.update_state(config(), empty_log)
-    before = state_of(conversation)["offloaded"]
+    before = offloaded_messages(conversation)
     conversation.add([RemoveMessage(id=REMOVE_ALL_MESSAGES)])
-    assert before is not None
-    assert state_of(conversation)["offloaded"] is None
+    assert before > 0
+    assert 0 == offloaded_messages(conversation)
     assert [] == conversation.messages()
 
 
@@ -463,7 +465,7 @@ def test_a_page_that_was_changed_is_refused(
 ) -> None:
     """A damaged page is named, and what is newer can still be talked about."""
     conversation = spoken_to(open_thread, SMALL)
-    page_id = state_of(conversation)["offloaded"]["page_id"]
+    page_id = newest_offloaded_page(conversation)
     _change(conversation, f"{page_id}{suffix}", **changes)
     with pytest.raises(DatabaseCorruptError, match=page_id):
         conversation.messages()
@@ -646,7 +648,7 @@ def test_a_refused_order_about_offloaded_turns_stores_nothing(
         conversation.say(earlier)
     for question in QUESTIONS:
         conversation.say(f"NEW: {question}")
-    assert state_of(conversation)["offloaded"]
+    assert offloaded_messages(conversation)
     before = conversation.graph.get_state(config(conversation.thread_id))
     with suppress(UnsayError):
         refused_order(conversation)

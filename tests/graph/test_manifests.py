@@ -10,7 +10,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 from tests.graph.back_kit import SHIFTS, Opening, Paid
 from tests.graph.kit import GOOD, Numbered, make, say, scores
 from tests.graph.test_tools import ASK, trains
-from tests.reading import state_of
+from tests.reading import offloaded_messages, state_of
 from unsay import AsyncConversation, Conversation
 from unsay.context.manifest import CallContext, manifest_in
 from unsay.context.windows import SlidingWindow
@@ -183,7 +183,7 @@ def test_the_status_of_a_thread_with_offloaded_messages_names_the_others(
     conversation = open_thread(detector=SHIFTS, settings={"live_messages": 4, "recall_tokens": 0})
     for number in range(8):
         conversation.say(f"NEW: question {number}")
-    assert state_of(conversation)["offloaded"]
+    assert offloaded_messages(conversation)
     status = conversation.tokens(spent=False).window
     window = conversation.tokens().window
     assert status is not None

@@ -8,7 +8,7 @@ from langchain_core.messages import ToolMessage
 from tests.graph.back_kit import SHIFTS, Opening, three
 from tests.graph.kit import Numbered, scores
 from tests.graph.test_event_log_of_the_graph import ASK, broken, check_events, trains
-from tests.reading import branch_of, branches, questions, said, state_of
+from tests.reading import branch_of, branches, expanded_topics, questions, said
 from tests.threads import registry_of
 from unsay.errors import ConflictError, InputError, UnknownBranchError, UnknownThreadError
 from unsay.messages.conformance import faults
@@ -156,13 +156,13 @@ def test_an_opened_topic_closes_with_an_undo(open_thread: Opening) -> None:
     with pytest.raises(ConflictError, match="not compacted"):
         conversation.restore("topic-1")
     conversation.undo()
-    expanded_topics = state_of(conversation)["expanded"]
+    after_undo = expanded_topics(conversation)
     conversation.redo()
-    opened_again = state_of(conversation)["expanded"]
+    after_redo = expanded_topics(conversation)
     conversation.undo()
     conversation.say("and tomorrow?")
 
-    assert (0, 1) == (len(expanded_topics), len(opened_again))
+    assert (0, 1) == (len(after_undo), len(after_redo))
     assert "What is a list?" not in model.texts()
     assert transcript == conversation.messages()[:4]
     check_events(conversation)
@@ -176,7 +176,7 @@ def test_opened_topics_are_bounded(open_thread: Opening) -> None:
     for number in range(EXPANDED + 2):
         conversation.restore(f"topic-{number + 1}")
 
-    assert EXPANDED == len(state_of(conversation)["expanded"])
+    assert EXPANDED == len(expanded_topics(conversation))
 
 
 @pytest.mark.sample(every=2)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.graph.kit import Numbered, config, last_text, make, say
-from tests.reading import topics
+from tests.graph.kit import Numbered, last_text, make, say
+from tests.reading import offloaded_messages, topics
 from unsay import AsyncConversation, Conversation
 from unsay.errors import ConflictError, UnknownThreadError
 from unsay.testing import ScriptedDetector
@@ -103,7 +103,7 @@ def test_the_topic_before_may_be_offloaded(tmp_path: Path) -> None:
         for number in range(4):
             conversation.say(LUNCH if number == 0 else f"Dish {number}.")
 
-        assert conversation.graph.get_state(config()).values["offloaded"]
+        assert offloaded_messages(conversation)
         assert "Ferry" == conversation.same_topic()
         conversation.say("And now?")
         assert "Ferry 7." in model.texts()

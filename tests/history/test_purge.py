@@ -15,13 +15,12 @@ from langgraph.store.base import BaseStore, ListNamespacesOp, Op, Result, Search
 from langgraph.store.memory import InMemoryStore
 
 from tests.conftest import Do
+from tests.reading import namespace_of
 from unsay.effects import drive
 from unsay.errors import DatabaseLockedError, StorageError
-from unsay.history.branch import branches_namespace
 from unsay.history.runs import list_runs, open_run
 from unsay.history.threads import begin, list_threads, purge_thread, revise
 from unsay.storage.base import THREADS, Database, Purged
-from unsay.storage.items import thread_namespace
 from unsay.storage.sqlite import open_database
 
 NOW = "2026-01-01T00:00:00.000+00:00"
@@ -58,8 +57,8 @@ def fill_store(store: BaseStore, thread_id: str, text: str) -> int:
     for number in range(3):
         run = f"{text}-{number}"
         drive(open_run(store, thread_id, run, now=NOW, labels={"words": text}))
-        store.put(branches_namespace(thread_id), f"branch-{number}", {"reason": text})
-    event_log = thread_namespace("event_log", thread_id)
+        store.put(namespace_of("branches", thread_id), f"branch-{number}", {"reason": text})
+    event_log = namespace_of("events", thread_id)
     store.put(event_log, "1", {"text": text})
     store.put((*event_log, "run", "deeper"), "1", {"text": text})
     return 1 + 3 + 3 + 2
@@ -112,7 +111,7 @@ async def test_a_thread_goes_and_its_neighbours_stay(
     """For any names, exactly the thread's rows are deleted, and a second time changes nothing."""
     for name in NEIGHBOURS[thread_id]:
         fill(database, name, f"words of {name}")
-    foreign = ("memories", *thread_namespace("branches", thread_id)[1:])
+    foreign = ("memories", *namespace_of("branches", thread_id)[1:])
     database.store.put(foreign, "1", {"of": "another program"})
     before = dump(database)
     amount = fill(database, thread_id, WORDS)
@@ -140,9 +139,9 @@ async def test_no_byte_stays(thread_id: str, database: Database, do: Do) -> None
     assert {("t.db-wal", WORDS), ("t.db-wal", thread_id)} <= set(traces(database, WORDS, thread_id))
     database.store.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     for number in range(50):
-        database.store.put(branches_namespace(thread_id), f"x{number}", {"text": WORDS * 500})
+        database.store.put(namespace_of("branches", thread_id), f"x{number}", {"text": WORDS * 500})
     for number in range(50):
-        database.store.delete(branches_namespace(thread_id), f"x{number}")
+        database.store.delete(namespace_of("branches", thread_id), f"x{number}")
 
     await do(purge_thread(database, thread_id))
 

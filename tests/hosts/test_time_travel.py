@@ -19,6 +19,7 @@ from tests.reading import (
     branches,
     listed_branches,
     listed_ids,
+    offloaded_messages,
     replayed,
     said,
     stored_items,
@@ -298,7 +299,7 @@ def test_a_copied_thread_works_far_back() -> None:
     store = InMemoryStore()
     graph = make(Numbered(), checkpointer=saver, store=store, settings={"live_messages": 8})
     say(graph, *(f"q{number}" for number in range(1, 21)))
-    assert graph.get_state(config()).values["offloaded"]
+    assert offloaded_messages(graph)
     # As `langgraph dev` copies a thread: its states, and nothing of the store.
     for kept_by_thread in (saver.storage, saver.writes, saver.blobs):
         for key in list(kept_by_thread):

@@ -11,7 +11,14 @@ from tests.events.events_kit import as_stored
 from tests.graph.back_kit import SHIFTS
 from tests.graph.kit import Numbered, config, scores
 from tests.graph.test_event_log_of_the_graph import check_events
-from tests.reading import branches, checkpoints, redo_depth, state_of, topics, undo_depth
+from tests.reading import (
+    branches,
+    checkpoints,
+    expanded_topics,
+    redo_depth,
+    topics,
+    undo_depth,
+)
 from unsay.conversation.conversation import Conversation
 from unsay.errors import (
     ConflictError,
@@ -63,12 +70,11 @@ class Model:
 
     def seen(self) -> Any:
         """The conversation now."""
-        state = state_of(self.conversation)
         return (
             as_stored(self.conversation.messages()),
             checkpoints(self.conversation),
             [(run.label, run.start) for run in topics(self.conversation)],
-            sorted(item["topic_id"] for item in state.get("expanded", [])),
+            sorted(topic["topic_id"] for topic in expanded_topics(self.conversation)),
         )
 
     def went_on(self) -> None:
