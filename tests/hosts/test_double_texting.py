@@ -23,8 +23,7 @@ from tests.hosts.test_langgraph_dev import (  # noqa: F401 - fixtures
     transcript,
 )
 from tests.http.replies import ANSWERER, answers, grades
-from tests.reading import listed_ids, read_branch
-from unsay.types import StoredBranch
+from tests.reading import RemovedBranch, listed_ids, read_branch
 
 pytestmark = pytest.mark.full
 
@@ -49,7 +48,7 @@ async def first_run(thread: Thread, *, is_read: bool = True) -> AsyncIterator[st
     await heard.aclose()
 
 
-async def branches(thread: Thread) -> list[StoredBranch]:  # noqa: F811
+async def branches(thread: Thread) -> list[RemovedBranch]:  # noqa: F811
     """The thread's stored branches."""
     return [read_branch(item["value"]) for item in await items(thread, "branches")]
 
@@ -115,7 +114,7 @@ async def test_question_that_langgraph_deletes_is_a_branch(
     assert [*before, *TURNS[2:]] == transcript(state)
     assert [*before, *TURNS[2:]] == transcript(await thread.state())
     (branch,) = await branches(thread)
-    assert [QUESTION] == [message.content for message in branch["messages"]]
+    assert [QUESTION] == [message.content for message in branch.messages]
 
 
 @pytest.mark.parametrize("strategy", ["rollback", "interrupt", "cancel", "delete"])
@@ -142,7 +141,7 @@ async def test_question_of_a_queued_run_is_a_branch(
         else:
             state = await text_again(thread, strategy)
     assert "And in the queue?" not in [text for _, text in transcript(state)]
-    texts = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    texts = [m.content for branch in await branches(thread) for m in branch.messages]
     assert "And in the queue?" in texts
 
 
@@ -165,7 +164,7 @@ async def test_question_that_stays_in_the_queue_is_answered_only(
         await runs.delete(name, runs_created[0]["run_id"])
         await runs.join(name, runs_created[1]["run_id"])
     assert "Answered?" in [text for _, text in transcript(await thread.state())]
-    texts = [m.content for branch in await branches(thread) for m in branch["messages"]]
+    texts = [m.content for branch in await branches(thread) for m in branch.messages]
     assert ["Deleted?"] == texts
 
 
@@ -184,8 +183,8 @@ async def test_a_turn_makes_two_states_on_a_server(thread: Thread, llmock: LLMoc
     assert [QUESTION + " (0)", "How many has an ant?"] == [
         text for role, text in transcript(state) if role == "human"
     ]
-    (branch,) = [branch for branch in await branches(thread) if branch["kind"] == "host"]
-    assert 8 == len(branch["messages"])
+    (branch,) = [branch for branch in await branches(thread) if branch.kind == "host"]
+    assert 8 == len(branch.messages)
 
 
 async def test_a_regenerated_answer_on_a_server(thread: Thread, llmock: LLMock) -> None:  # noqa: F811
@@ -196,4 +195,4 @@ async def test_a_regenerated_answer_on_a_server(thread: Thread, llmock: LLMock) 
     state = await thread.run(None, checkpoint=states[0]["parent_checkpoint"])
     assert [("human", QUESTION), ("ai", OTHER_ANSWER)] == transcript(state)
     (branch,) = await branches(thread)
-    assert [GOOD] == [message.content for message in branch["messages"]]
+    assert [GOOD] == [message.content for message in branch.messages]
