@@ -11,7 +11,15 @@ import click
 
 import unsay
 from unsay.cli.output import fields_of, note, print_json, show, usage_error
-from unsay.cli.run import Opened, existing_thread, listed_database, on_thread, rows_of, settings_of
+from unsay.cli.run import (
+    Opened,
+    existing_thread,
+    listed_database,
+    on_thread,
+    rows_of,
+    settings_of,
+    shown,
+)
 from unsay.cli.terminal import aligned
 from unsay.errors import InputError
 from unsay.evaluation import judging
@@ -41,19 +49,9 @@ def lessons(opened: Opened) -> None:
     )
 
 
-@on_thread()
-def lesson(opened: Opened, *, number: int, text: str) -> None:
-    opened.carry_out(orders.ChangeLesson(lesson=str(number), text=text), "lesson")
-
-
-@on_thread()
-def unlearn(opened: Opened, *, number: int) -> None:
-    opened.carry_out(orders.ChangeLesson(lesson=str(number)), "lesson")
-
-
-@on_thread()
-def rate(opened: Opened, *, turn: int, label: str, reason: str) -> None:
-    opened.carry_out(orders.Rate(turn=turn, label=label, note=reason), "rating")
+lesson = shown(lambda number, text: orders.ChangeLesson(lesson=str(number), text=text), "lesson")
+unlearn = shown(lambda number: orders.ChangeLesson(lesson=str(number)), "lesson")
+rate = shown(lambda turn, label, reason: orders.Rate(turn=turn, label=label, note=reason), "rating")
 
 
 def ratings(

@@ -11,7 +11,7 @@ from importlib import import_module
 from mimetypes import guess_type
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
@@ -42,6 +42,9 @@ from unsay.storage.pagination import MOST, Slice
 from unsay.storage.sqlite import open_database
 from unsay.storage.urls import file_at
 from unsay.types import Language
+from unsay.verbs.outcome import Outcome
+
+T = TypeVar("T")
 
 # Runs a command without its standard error, into which a server may log in the middle of an answer.
 QUIET = 'exec "$0" "$@" 2>/dev/null'
@@ -277,11 +280,10 @@ class Opened:
         """Print a command's result with the thread's id, as the function `show` does."""
         show(words, result, as_json=self.as_json, **{"thread_id": self.thread_id, **own})
 
-    def carry_out(self, order: Order[Any], field: str) -> None:
-        """Carry out an order, and print its notice, or as JSON its result in this field."""
+    def carry_out(self, order: Order[T]) -> Outcome[T]:
+        """Carry out an order of this thread; a person is asked before a tool call is undone."""
         thread = self.conversation._handle
-        outcome = drive(thread.alone(thread.carry_out(order)))
-        self.show(lambda: outcome.notice(self.labels), **{field: outcome.result})
+        return drive(thread.alone(thread.carry_out(order, confirm=self.confirm)))
 
 
 @contextmanager
@@ -344,6 +346,22 @@ def on_thread(
         return run
 
     return decorate
+
+
+def shown(
+    order: Callable[..., Order[Any]], field: str, check: Callable[..., None] | None = None
+) -> Command:
+    """Return a command that carries out an order whose arguments are its options.
+
+    It prints the notice, or as JSON the result in this field. `check` is that of `on_thread`.
+    """
+
+    @on_thread(check)
+    def command(opened: Opened, **options: Any) -> None:
+        outcome = opened.carry_out(order(**options))
+        opened.show(lambda: outcome.notice(opened.labels), **{field: outcome.result})
+
+    return command
 
 
 def language_of_thread(conversation: "unsay.Conversation", words: str | None = None) -> Language:

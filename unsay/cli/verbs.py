@@ -1,14 +1,15 @@
 """The commands that change what the transcript and the contexts hold, and show branches."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.output import fields_of, note, usage_error
-from unsay.cli.run import Opened, on_thread
+from unsay.cli.run import Command, Opened, on_thread, shown
 from unsay.cli.terminal import block, clean, line, print_table
 from unsay.errors import UnknownCheckpointError
 from unsay.memory.recall import finds_text
@@ -22,8 +23,8 @@ from unsay.results.results import QUESTION_CHARS, Checkpoint, Preview, RollbackR
 from unsay.results.timeline import TimelineData
 from unsay.retrieval.selection import speaker
 from unsay.transcript.live import count_turns, place_name
-from unsay.transcript.undo import step_notice
 from unsay.types import Forgotten
+from unsay.verbs.outcome import Outcome
 
 
 def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
@@ -54,25 +55,19 @@ def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
     return words.say("back_checkpoint", name=made.name, turn=made.turn), made.id
 
 
-@on_thread()
-def checkpoint(opened: Opened, *, name: str | None) -> None:
-    opened.carry_out(orders.SaveCheckpoint(name=name), "checkpoint")
-
-
-@on_thread()
-def task(opened: Opened, *, name: str) -> None:
-    opened.carry_out(orders.SaveCheckpoint(name=name, task=True), "checkpoint")
+checkpoint = shown(orders.SaveCheckpoint, "checkpoint")
+task = shown(partial(orders.SaveCheckpoint, task=True), "checkpoint")
+same = shown(orders.JoinTopics, "topic")
 
 
 @on_thread()
 def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool) -> None:
-    labels = opened.labels
     with _turns_hinted(to):
         if preview:
             _show_preview(opened, opened.conversation.preview(to, turns=turns))
             return
-        result = opened.conversation.rollback(to, turns=turns, confirm=opened.confirm)
-    _show_moved(opened, result, labels, "rolled_back" if result.removed else "already_there")
+        outcome = opened.carry_out(orders.Rollback(to=to, turns=turns))
+    _show_moved(opened, outcome)
 
 
 @contextmanager
@@ -86,48 +81,28 @@ def _turns_hinted(to: str | None) -> Iterator[None]:
         raise UnknownCheckpointError(code="turns_meant", error=error) from None
 
 
-@on_thread()
-def undo(opened: Opened) -> None:
-    result = opened.conversation.undo(confirm=opened.confirm)
-    _show_moved(opened, result, opened.labels, "undone")
+def _moved(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
+    """Return a command that carries out an order whose arguments are its options."""
+
+    @on_thread()
+    def command(opened: Opened, **options: Any) -> None:
+        _show_moved(opened, opened.carry_out(order(**options)))
+
+    return command
 
 
-@on_thread()
-def redo(opened: Opened) -> None:
-    result = opened.conversation.redo(confirm=opened.confirm)
-    _show_moved(opened, result, opened.labels, "redone")
+undo = _moved(orders.Undo)
+redo = _moved(orders.Redo)
+remove = _moved(orders.Remove)
+restore = _moved(orders.Restore)
+pick = _moved(orders.Pick)
 
 
-@on_thread()
-def remove(opened: Opened, *, turn: int) -> None:
-    labels = opened.labels
-    result = opened.conversation.remove(turn, confirm=opened.confirm)
-    _show_moved(opened, result, labels, "removed_turn", turn=turn)
-
-
-@on_thread()
-def restore(opened: Opened, *, what: str | None) -> None:
-    result = opened.conversation.restore(what, confirm=opened.confirm)
-    _show_moved(opened, result, opened.labels, "restored")
-
-
-@on_thread()
-def pick(opened: Opened, *, message_ids: Sequence[str], branch: str) -> None:
-    result = opened.conversation.pick(message_ids, branch)
-    _show_moved(opened, result, opened.labels, "restored")
-
-
-def _show_moved(
-    opened: Opened, moved: RollbackResult, labels: Texts, name: str, **values: int
-) -> None:
-    """Print what a change of the transcript did; `name` is that of its notice."""
+def _show_moved(opened: Opened, outcome: Outcome[RollbackResult]) -> None:
+    moved, labels = outcome.result, opened.labels
 
     def show() -> None:
-        if moved.change is not None:
-            click.echo(step_notice(labels, moved.change, undone=name == "undone"))
-        else:
-            counts = {"turns": moved.turns, "removed": moved.removed, "restored": moved.restored}
-            click.echo(labels.say(name, where=moved.at, changes=labels.changes(**counts), **values))
+        click.echo(outcome.notice(labels))
         if effects := report_text(moved.report, labels):
             note(effects)
         if any(each.reason_code == NO_UNDO for each in moved.report.of("skipped")):
@@ -219,14 +194,8 @@ def _check_pin(*, message_id: str | None, turn: int | None, **_others: str) -> N
         raise usage_error("Give a message's ID or --turn, not both.")
 
 
-@on_thread(_check_pin)
-def pin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    opened.carry_out(orders.AddPins(message_id=message_id, turn=turn), "pins")
-
-
-@on_thread(_check_pin)
-def unpin(opened: Opened, *, message_id: str | None, turn: int | None) -> None:
-    opened.carry_out(orders.RemovePins(message_id=message_id, turn=turn), "pins")
+pin = shown(orders.AddPins, "pins", _check_pin)
+unpin = shown(orders.RemovePins, "pins", _check_pin)
 
 
 def _check_forget(
@@ -267,11 +236,6 @@ def _show_forgotten(opened: Opened, entries: Sequence[Forgotten]) -> None:
         return forgotten_text(whole, opened.labels)
 
     opened.show(words, forgotten=entries)
-
-
-@on_thread()
-def same(opened: Opened) -> None:
-    opened.carry_out(orders.JoinTopics(), "topic")
 
 
 @on_thread()
