@@ -13,7 +13,6 @@ from unsay.messages.content import preview, text_of
 from unsay.prompts.catalogue import ENGLISH, Texts
 from unsay.results.results import Checkpoint, counted, score_text
 from unsay.results.svg import table_html
-from unsay.results.timeline import counted_in
 from unsay.state import State, offloaded_of
 from unsay.transcript.live import count_turns
 from unsay.types import Checkpoint as StoredCheckpoint
@@ -116,7 +115,7 @@ class Side:
             texts.say(
                 "compared_side",
                 name=self.name,
-                messages=counted_in(texts, self.messages, "message"),
+                messages=counted(self.messages, "message", texts),
                 mean=score_text(self.mean_score),
                 last=score_text(self.last_score),
                 **{name: f"{count:,}" for name, count in asdict(self.tokens).items()},
@@ -141,7 +140,7 @@ class Diff:
 
     def text(self, texts: Texts) -> str:
         """Return the number of messages in common, and then each side."""
-        messages = counted_in(texts, self.common, "message")
+        messages = counted(self.common, "message", texts)
         sides = (self.a.text(texts), self.b.text(texts))
         return "\n".join([texts.say("compared_common", messages=messages), *sides])
 

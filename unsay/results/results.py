@@ -274,15 +274,13 @@ def _row(item: Any) -> str:
     return "  ".join(str(value) for value in values if value)
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+def counted(number: int, noun: str, texts: Texts = ENGLISH) -> str:
+    """Return a number with its noun, a row of the texts' `amounts`.
 
-    >>> counted(1, "branch"), counted(2, "earlier turn")
+    >>> counted(1, "branch"), counted(2, "earlier_turn")
     ('1 branch', '2 earlier turns')
     """
-    if number == 1:
-        return f"{number} {noun}"
-    return f"{number} {noun}{'es' if noun.endswith('ch') else 's'}"
+    return texts.table("amounts")[noun if number != 1 else f"{noun}_one"].format(count=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,12 @@ from xml.etree import ElementTree as ET
 
 from unsay.messages.content import cells_of
 from unsay.prompts.catalogue import Texts
-from unsay.results.results import score_text
+from unsay.results.results import counted, score_text
 from unsay.results.timeline import (
     SHOWN_BRANCHES,
     TimelineData,
     TurnRow,
     branch_text,
-    counted_in,
     older_text,
     one_line,
     outline,
@@ -328,7 +327,7 @@ def _description(timeline: TimelineData, texts: Texts) -> str:
     failed = sum(turn.outcome == "failed" for turn in timeline.turns)
     return words["description"].format(
         span=span,
-        failed=counted_in(texts, failed, "failed turn"),
+        failed=counted(failed, "failed_turn", texts),
         low=f"{timeline.quality_threshold:.2f}",
         high=f"{timeline.checkpoint_threshold:.2f}",
     )

@@ -155,15 +155,6 @@ class TimelineData:
 SHOWN_TURNS = 60
 SHOWN_BRANCHES = 12  # in one place; the newest
 
-_COUNTERS = {
-    "turn": "ターン",
-    "checkpoint": "件のチェックポイント",
-    "branch": "件のブランチ",
-    "message": "件",
-    "failed turn": "ターンが不合格",
-    "earlier turn": "ターン",
-    "older branch": "件のブランチ",
-}
 _READ_CHARS = 400  # of a text, so that splitting a long one into graphemes stays fast
 _NAME_CELLS = 128
 
@@ -217,10 +208,10 @@ def outline(timeline: TimelineData, texts: Texts = ENGLISH) -> Outline:
     ]  # others hold only commands
     branches = sum(branch["base"] in earlier for branch in message_branches)
     words = texts.table("tree_words")
-    turns = counted_in(texts, len(hidden), "earlier turn")
+    turns = counted(len(hidden), "earlier_turn", texts)
     left_out = words["earlier"].format(turns=turns) if hidden else ""
     if branches:
-        left_out += words["at_them"].format(branches=counted_in(texts, branches, "branch"))
+        left_out += words["at_them"].format(branches=counted(branches, "branch", texts))
     return Outline(
         at_start=_branches_at(message_branches, None),
         checkpoints_at_start=tuple(_label(c) for c in marks if c.message_id is None),
@@ -300,11 +291,6 @@ def printable(char: str) -> str:
     return "\ufffd" if category in ("Cc", "Cs") or char in _NEVER_IN_XML else char
 
 
-def counted_in(texts: Texts, number: int, noun: str) -> str:
-    """Return a number with its noun, such as `turn`, in the language of the texts."""
-    return counted(number, noun) if texts.language == "en" else f"{number}{_COUNTERS[noun]}"
-
-
 def _notes_of(turn: TimelineTurn, timeline: TimelineData, texts: Texts) -> list[str]:
     words = texts.table("tree_words")
     notes = [_waiting(timeline, texts)] if turn.answer is None else []
@@ -324,9 +310,9 @@ def question_of(turn: TimelineTurn, cells: int, texts: Texts = ENGLISH) -> str:
 def summary_of(timeline: TimelineData, texts: Texts = ENGLISH) -> str:
     """Return one line with a thread's id and how many turns, checkpoints and branches it has."""
     parts = [
-        counted_in(texts, len(timeline.turns), "turn"),
-        counted_in(texts, len(timeline.checkpoints), "checkpoint"),
-        counted_in(texts, sum(branch["size"] > 0 for branch in timeline.branches), "branch"),
+        counted(len(timeline.turns), "turn", texts),
+        counted(len(timeline.checkpoints), "checkpoint", texts),
+        counted(sum(branch["size"] > 0 for branch in timeline.branches), "branch", texts),
     ]
     name, counts = one_line(timeline.thread_id, 40), texts.listed(parts)
     return texts.say("tree_words.thread", thread=name, counts=counts)
@@ -339,7 +325,7 @@ def branch_text(branch: BranchRef, cells: int, texts: Texts = ENGLISH) -> str:
     """
     repeats = branch["reason"] in ("rollback", branch["kind"])
     reason = "" if repeats else one_line(branch["reason"], cells)
-    size = counted_in(texts, branch["size"], "message")
+    size = counted(branch["size"], "message", texts)
     head = texts.listed([texts.table("branch_kinds").get(branch["kind"], branch["kind"]), size])
     return head + (f": {reason}" if reason else "")
 
@@ -349,7 +335,7 @@ def older_text(branches: Sequence[BranchRef], texts: Texts = ENGLISH) -> str:
     older = len(branches) - SHOWN_BRANCHES
     if older <= 0:
         return ""
-    return texts.say("tree_words.older", branches=counted_in(texts, older, "older branch"))
+    return texts.say("tree_words.older", branches=counted(older, "older_branch", texts))
 
 
 def tree_text(timeline: TimelineData, texts: Texts | None = None, *, color: bool = False) -> str:
@@ -394,7 +380,7 @@ def _waiting(timeline: TimelineData, texts: Texts) -> str:
 
 def forgotten_line(entry: Forgotten, texts: Texts = ENGLISH) -> str:
     """Return one line about something forgotten, with the id that `restore` takes."""
-    about = entry.get("topic_id") or counted_in(texts, len(entry["message_ids"]), "message")
+    about = entry.get("topic_id") or counted(len(entry["message_ids"]), "message", texts)
     words = f"{texts.say('forgotten_label')} {entry['id']}: {about}"
     return words + (f", {one_line(entry['reason'], 48)}" if entry["reason"] else "")
 
