@@ -17,6 +17,7 @@ from unicodedata import normalize
 
 from langchain_core.messages import BaseMessage
 
+from unsay.judging.vocabulary import patterns
 from unsay.messages.content import broke_off, text_of
 
 Scale = tuple[float, float]
@@ -31,53 +32,11 @@ _BREAKS_OFF = "the reply breaks off"
 _ADVICE = "a judge with another scale needs the setting judge_scale"
 _TOPS = {"%": 100.0, "percent": 100.0, "パーセント": 100.0, "割": 10.0}  # the best number by unit
 
-# The fields of a verdict, with their names as a key of an object and as the label of a line.
-_FIELDS = {
-    "score": "(?:(?:final|overall|total|quality|最終|総合|品質)[ _-]?)?(?:score|rating|スコア|評価|点数)|overall|総合",
-    "consistency": "consistency(?:[ _-]?score)?|一貫性|整合性",
-    "reason": "reason(?:ing)?|rationale|explanation|justification|comment|理由|根拠",
-    "advice": "advice|助言|改善点",
-    "query": "query|検索語",
-    "blamed": "blamed",
-    "intent": "intent",
-    "topic": "topic",
-}
 _TEXTS = ("reason", "advice", "query", "intent", "topic")
+_FIELDS = ("score", "consistency", "blamed", *_TEXTS)
 _Fields = dict[str, list[Any]]  # what a reply states for each field
 
-# Patterns; those that are no part of another one begin with their flags.
-_NAME = "|".join(f"(?P<{name}>{names})" for name, names in _FIELDS.items())
-_THOUGHT = r"(?is)(?:<|\[(?=think]))(think|thinking|thought|reasoning|analysis)[>\]](.*?)(?:[<\[]/\1[>\]]|\Z)"
-_FENCED = r"(?ms)(`{3,}|~{3,})[^\n`]*\n((?:(?!^\1).)*)(?:^\1)?"
-
-# What is left of an object that breaks off, and what precedes one that the judge only quotes. \0 is
-# what an object with a score leaves, here inside the one that breaks off.
-_KEY = rf"[\"'](?:{_FIELDS['score']})[\"']\s*:"
-_BROKEN = rf"(?i)\{{[^{{}}]{{0,999}}{_KEY}|{_KEY}[^{{}}]{{0,999}}\}}|\{{\s*[\"'][^{{}}\n]*\0"
-_QUOTING = r"(?im)(?:say|said|contain|wrote|demand|書|述べ|とあ)[^\n.。!:]{0,20}(?::\s*| )\Z|^ {0,3}>[^\n]*\Z|(?:[\"'“「『]|(?<!`)`)\Z"
-
-# A number with its scale or unit: `0.7`, `7/10`, `7 out of 10`, `70%`, `7点`, `7割`, `10点満点中7点`.
-_N = r"(\d{1,99}(?:\.\d{1,99})?)"
-_TOP = r"(?:(?P<full>\d{1,3})(?:点満点|段階)(?:中|で)?)?(?<![a-z0-9_./])"
-_UNIT = rf"(?:点? ?(?:/|out of) ?(?P<most>\d{{1,3}})(?:\.0+)?点?| ?(?P<unit>{'|'.join(_TOPS)}|点))?"
-_VALUE = rf"{_TOP}(?P<value>[-+]?(?:{_N}|\.\d{{1,99}})(?:e[-+]?\d{{1,3}})?){_UNIT}(?![\d,.]*\d|/)"
-_ENDING = r"(?: stars?| points?)?(?:です|だ|とします|となります)?(?: ?\([^()\d]*\)|(?:,? because\b| [-–—]) [^\d?？→]*)?"
-_ALONE = rf"(?i)[(\[\"'`「]*{_VALUE}[)\]\"'`」]*{_ENDING}[.。]?"
-_LABEL = rf"(?:[\W\d]|the |my |よって|この|回答の)*(?P<label>{_NAME})(?: ?\([^()\n]{{0,9}}\))?"
-_LINE = rf"(?is)\A(?:{_LABEL}\s*(?:[:=→-]|は|is |(?=[\d.]))\s*)?(?P<words>.*)"
-
-# What makes prose uncertain: a correction, an open end, or an introduction of what somebody else says.
-_NO = r"(?:no|nope|wait|sorry)[,:.!]|(?:correct|revis|actually|on (?:second|reflection))"
-_CHANGE = r"\b(?:lower|rais|reduc|chang|adjust)\w* (?:it|this|(?:the|my) (?:score|rating)) to\b|訂正|修正し|撤回|やはり|いや、"
-_SAYS = r"(?:say|said|contain|wrote|ask|書|述べ|とあ)[^\n]{0,20}:\s*$"
-_OPEN_END = r"(?:[,、(:=/+は]|(?<![\d./])[01]\.|\b(?:the|an?|of|to|and|or|but|because|with))\s*\Z"
-_UNSURE = rf"(?im)(?:^|[.!。,] )\W*(?:{_NO})|{_CHANGE}|{_SAYS}|{_OPEN_END}"
-_SENTENCES = r"\s*\n\s*|(?<=[。！])\s*|(?<=[.!]) +"
-_MARKS = r"\"[^\"]*\"|「[^」]*」|『[^』]*』|“[^”]*”|`[^`\n]*`|(?<!\w)'[^'\n]*'(?!\w)"
-_QUOTATION = rf"(?ims)```.*?(?:```|\Z)|^ {{0,3}}>[^\n]*|<(\w+)\b[^<>]*>.*?</\1\b[^<>]*>|{_MARKS}"
-
-_RANGE = rf"{_N} ?(?:[-–〜~]|to|から) ?{_N}"
-_NAMED_SCALE = rf"(?i)\bscale(?: is)?(?: of| from|:)? ?\(?{_RANGE}|{_RANGE}\)?(?:[ -](?:point )?scale|の?(?:段階|尺度))|(?<![\d.〜~–-]){_N}(?:[ -]point scale|段階|点満点)"
+_PATTERNS = patterns("scores")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +116,7 @@ def _fields_of(reply: object, needed: str) -> _Fields:
 
     if len(verdicts) > 1:
         raise _UnscoredError("two objects have a score")
-    if re.search(_BROKEN, prose):
+    if _PATTERNS["broken"].search(prose):
         raise _UnscoredError(_BREAKS_OFF)
     if verdicts and len(verdicts[0]) == 1 and re.search(r"\w", prose):
         raise _UnscoredError("an object with nothing but a score, in prose, may be a quotation")
@@ -166,12 +125,12 @@ def _fields_of(reply: object, needed: str) -> _Fields:
 
 def _unwrapped(text: str) -> str:
     """Return a text without a leading thought and without the fence around all of it."""
-    if thought := re.match(_THOUGHT, text):
+    if thought := _PATTERNS["thought"].match(text):
         text = text[thought.end() :].strip()
         # Where an object is still open, its words quote the end of a thought.
         if not text or re.search(r"\{\s*[\"'][^{}]*\Z", thought[2]):
             raise _UnscoredError(_BREAKS_OFF)
-    fenced = re.fullmatch(_FENCED, text)
+    fenced = _PATTERNS["fenced"].fullmatch(text)
     return fenced[2].strip() if fenced else text
 
 
@@ -209,7 +168,7 @@ def _objects(text: str, needed: str) -> tuple[list[_Fields], str]:
             return objects, prose + text[end:]
         prose += text[end:start]
         value, end = _object_at(text, start)
-        verdicts = [] if re.search(_QUOTING, prose[-200:]) else _verdicts_in(value, needed)
+        verdicts = [] if _PATTERNS["quoting"].search(prose[-200:]) else _verdicts_in(value, needed)
         objects += verdicts
         prose += "\0" if verdicts else " " if isinstance(value, Mapping) else text[start:end]
     raise _UnscoredError("the reply has too many braces")
@@ -219,7 +178,7 @@ def _named(pairs: Iterable[tuple[Any, Any]]) -> _Fields:
     """Return the values in an object's items by the names of the table."""
     fields: _Fields = {}
     for key, value in pairs:
-        match = re.fullmatch(f"(?i){_NAME}", str(key).strip())
+        match = _PATTERNS["any_field"].fullmatch(str(key).strip())
         if match is not None and not isinstance(value, Mapping):
             fields.setdefault(str(match.lastgroup), []).append(value)
     return fields
@@ -239,18 +198,30 @@ def _verdicts_in(structure: object, needed: str, levels: int = 8) -> list[_Field
 def _fields_of_prose(text: str) -> _Fields:
     """Return the fields that lines state, or the score that a sentence is, if all numbers agree."""
     plain = re.sub(r"[*_#|【】■]", " ", normalize("NFKC", text[:LONGEST_PROSE])).strip()
-    if len(text) <= LONGEST_PROSE and re.fullmatch(_ALONE, plain) and not re.search(_UNSURE, plain):
+    if (
+        len(text) <= LONGEST_PROSE
+        and _PATTERNS["alone"].fullmatch(plain)
+        and not _PATTERNS["unsure"].search(plain)
+    ):
         return {"score": [plain], "reason": [text]}
-    plain = re.sub(_QUOTATION, " ", plain).strip()
-    if len(text) > LONGEST_PROSE or re.search(_UNSURE, plain):
+    plain = _PATTERNS["quotation"].sub(" ", plain).strip()
+    if len(text) > LONGEST_PROSE or _PATTERNS["unsure"].search(plain):
         raise _UnscoredError("the score is not stated for certain")
 
-    lines = [line for each in re.split(_SENTENCES, plain) for line in re.finditer(_LINE, each)]
+    lines = [
+        line
+        for each in _PATTERNS["sentences"].split(plain)
+        for line in _PATTERNS["line"].finditer(each)
+    ]
     fields = _named((line["label"], line["words"]) for line in lines if line["words"])
     rest = [line["words"] for line in lines if not line["label"]]
-    likely = [n for each in rest for n in re.finditer(f"(?i){_VALUE}", each) if not n[0].isdigit()]
+    likely = [
+        n for each in rest for n in _PATTERNS["any_value"].finditer(each) if not n[0].isdigit()
+    ]
     # A labelled score wins over other numbers, of which one must be a sentence.
-    if "score" not in fields and any(re.fullmatch(_ALONE, number.string) for number in likely):
+    if "score" not in fields and any(
+        _PATTERNS["alone"].fullmatch(number.string) for number in likely
+    ):
         fields["score"] = [number[0] for number in likely]
     return {"reason": [plain]} | fields
 
@@ -269,13 +240,13 @@ def _agreed(values: Iterable[object], scale: Scale, reason: str = "") -> tuple[f
 def _number(value: object, scale: Scale, reason: str) -> float:
     """Return a number from 0 to 1; one that names its own scale, such as `4/5`, may be on another."""
     text = str(value) if isinstance(value, str | Number) else ""
-    match = re.fullmatch(_ALONE, normalize("NFKC", text).strip())
+    match = _PATTERNS["alone"].fullmatch(normalize("NFKC", text).strip())
     if match is None:
         raise _UnscoredError("no valid score")
     number = float(match["value"])
     low, high = own = _scale_of(match, number, scale)
     # The last form is a fraction of this number, such as `4/5`; 0 is the worst on each scale from 0.
-    forms = rf"{_NAMED_SCALE}|(?<![\d./])(?!0[ /]){number:g} ?(?:/|out of) ?{_N}"
+    forms = rf"{_PATTERNS['named_scale'].pattern}|(?<![\d./])(?!0[ /]){number:g} ?(?:/|out of) ?{_PATTERNS['number'].pattern}"
     for scale_match in re.finditer(forms, reason) if own == scale else ():
         if [float(bound) for bound in scale_match.groups() if bound] not in ([low, high], [high]):
             raise _UnscoredError(f"the reason names another scale, {scale_match[0]!r}: {_ADVICE}")

@@ -195,18 +195,13 @@ class RollbackResult(Moved, Printed):
 
     def __str__(self) -> str:
         texts = JAPANESE if language_of(self.at) == "ja" else ENGLISH
-        place = f"The transcript ends at {self.at}, after {counted(self.turns, 'turn')}."
-        counts = f"Messages removed: {self.removed}; restored: {self.restored}."
-        label = "First removed question"
-        if texts is JAPANESE:
-            place = f"現在地: {self.at}({self.turns}ターン)"
-            counts = (
-                f"取り除いたメッセージ: {self.removed}件、復元したメッセージ: {self.restored}件"
-            )
-            label = "取り除いた最初の質問"
-        step = texts.step_text(self.change) if self.change else ""
-        question = f"{label}: {preview(self.question)}" if self.question else ""
-        lines = (step, place, counts, report_text(self.report, texts), question)
+        lines = [
+            texts.step_text(self.change) if self.change else "",
+            texts.say("moved_to", where=self.at, turns=counted(self.turns, "turn", texts)),
+            texts.say("moved_counts", removed=self.removed, restored=self.restored),
+            report_text(self.report, texts),
+            texts.say("moved_question", question=preview(self.question)) if self.question else "",
+        ]
         return "\n".join(filter(None, lines))
 
 
