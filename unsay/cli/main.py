@@ -6,7 +6,7 @@ completion are instant; a command's module is imported when the command runs.
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib import import_module
@@ -14,20 +14,11 @@ from typing import Any
 
 import click
 
-from unsay.cli.options import parameters_of
+from unsay.cli.options import PARAMETERS, parameters_of
 from unsay.cli.output import show_loading
 from unsay.orders.orders import COMMANDS
 
-GROUPS = {
-    "Chat": "chat say retry edit demo",
-    "Go back": "timeline undo redo rollback checkpoint checkpoints task remove",
-    "Branches": "branches restore diff pick fork",
-    "Context": "tokens compact recall pin unpin forget forgotten same lessons lesson unlearn",
-    "Judging": "rate ratings calibrate judge bisect",
-    "Threads": "threads label end purge",
-    "Records": "runs events replay",
-    "Setup": "doctor settings schema completion",
-}
+GROUPS: Mapping[str, str] = PARAMETERS["groups"]
 """The commands by what a person wants to do; every command is in one group."""
 
 SHORT = ("demo", "doctor", "chat", "say", "threads", "timeline", "undo")
@@ -57,12 +48,7 @@ INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the signal's number. Source: POSIX shells."""
 
 
-FAMILIAR = {
-    **dict.fromkeys(("tree", "status", "log", "history", "show"), "timeline"),
-    **dict.fromkeys(("list", "ls"), "threads"),
-    **dict.fromkeys(("delete", "rm"), "purge"),
-    "export": "timeline --json",
-}
+FAMILIAR: Mapping[str, str] = PARAMETERS["familiar"]
 """What other programs call a command of unsay; the error of such a word names the command."""
 
 
