@@ -9,9 +9,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
+from typing_extensions import dataclass_transform
 
 from unsay.errors import InputError
 
@@ -25,9 +26,10 @@ if TYPE_CHECKING:  # the results of the orders, which are named in quotes
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+@dataclass(frozen=True, kw_only=True)
 class Order(Generic[T]):
-    """An order with its arguments; `T` is what its method returns.
+    """An order with its arguments; `T` is what its method returns. A subclass is a dataclass, too.
 
     Class attributes:
         verb: Its name in a host's mapping.
@@ -50,8 +52,10 @@ class Order(Generic[T]):
 
     typed: str = ""
 
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class SaveCheckpoint(Order["Checkpoint"]):
     """Save a checkpoint at the newest answer; with `task` also before the first one."""
 
@@ -60,7 +64,6 @@ class SaveCheckpoint(Order["Checkpoint"]):
     task: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rollback(Order["RollbackResult"]):
     """Roll back to a checkpoint (`to`) or by N turns; without both to the last good point."""
 
@@ -70,7 +73,6 @@ class Rollback(Order["RollbackResult"]):
     turns: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Undo(Order["RollbackResult"]):
     """Undo the newest step."""
 
@@ -78,7 +80,6 @@ class Undo(Order["RollbackResult"]):
     rewrites = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Redo(Order["RollbackResult"]):
     """Redo the step that was undone last."""
 
@@ -86,7 +87,6 @@ class Redo(Order["RollbackResult"]):
     rewrites = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Remove(Order["RollbackResult"]):
     """Take one turn out, and keep the later ones."""
 
@@ -96,7 +96,6 @@ class Remove(Order["RollbackResult"]):
     turn: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Restore(Order["RollbackResult"]):
     """Restore a branch, a message, a topic or what was forgotten; without a name the newest branch."""
 
@@ -106,7 +105,6 @@ class Restore(Order["RollbackResult"]):
     what: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Pick(Order["RollbackResult"]):
     """Copy messages of the branch or thread `source` to the end of the transcript."""
 
@@ -117,7 +115,6 @@ class Pick(Order["RollbackResult"]):
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(Order[None]):
     """Ask the last question again.
 
@@ -131,7 +128,6 @@ class Retry(Order[None]):
     branch: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Edit(Order[None]):
     """Replace the question of a turn, and ask it again without the later turns."""
 
@@ -143,7 +139,6 @@ class Edit(Order[None]):
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AddPins(Order["tuple[Pin, ...]"]):
     """Pin a message, or the messages of turns (a number, a range or `None` for the newest)."""
 
@@ -152,7 +147,6 @@ class AddPins(Order["tuple[Pin, ...]"]):
     turn: int | str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RemovePins(Order["tuple[Pin, ...]"]):
     """Remove the pin of a message, or those of turns, as `AddPins` names them."""
 
@@ -161,7 +155,6 @@ class RemovePins(Order["tuple[Pin, ...]"]):
     turn: int | str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Forget(Order["Forgotten"]):
     """Forget a message, a span of messages or a topic (`what`), or else `turns`."""
 
@@ -173,7 +166,6 @@ class Forget(Order["Forgotten"]):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetToolResults(Order["Forgotten"]):
     """Forget the tool results of the current topic that score below a number from 0 to 1."""
 
@@ -184,7 +176,6 @@ class ForgetToolResults(Order["Forgotten"]):
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Compact(Order["Omission"]):
     """Summarize the context up to a turn or a checkpoint; `None` is the newest answer."""
 
@@ -193,14 +184,12 @@ class Compact(Order["Omission"]):
     up_to: int | str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JoinTopics(Order[str]):
     """Say that the topic did not change."""
 
     verb = "same"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Recall(Order["tuple[Find, ...]"]):
     """Search earlier messages, and add the matches to the next context."""
 
@@ -208,7 +197,6 @@ class Recall(Order["tuple[Find, ...]"]):
     words: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rate(Order["Rating"]):
     """Rate the answer of a turn (`None` is the newest) as `good` or `bad`."""
 
@@ -218,7 +206,6 @@ class Rate(Order["Rating"]):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeLesson(Order["Lesson"]):
     """Change the text of a lesson, an id or a number in the list; `None` removes the lesson."""
 
@@ -230,7 +217,6 @@ class ChangeLesson(Order["Lesson"]):
 Subject = Literal["checkpoints", "timeline", "forgotten", "lessons", "help", "tokens", "branches"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Show(Order[None]):
     """Show one of the thread's lists; `argument` is what a person typed behind it."""
 
@@ -266,6 +252,10 @@ def _lesson(argument: str) -> ChangeLesson:
     return ChangeLesson(lesson=name, text=text)
 
 
+def _list(subject: Subject, argument: str) -> Show:
+    return Show(subject=subject, argument=argument)
+
+
 TYPED: dict[str, Callable[[str], Order[Any]]] = {
     "undo": lambda _: Undo(),
     "redo": lambda _: Redo(),
@@ -286,13 +276,7 @@ TYPED: dict[str, Callable[[str], Order[Any]]] = {
     "bad": partial(_rating, "bad"),
     "lesson": _lesson,
     "unlearn": lambda argument: ChangeLesson(lesson=argument),
-    "checkpoints": lambda _: Show(subject="checkpoints"),
-    "timeline": lambda _: Show(subject="timeline"),
-    "branches": lambda _: Show(subject="branches"),
-    "tokens": lambda _: Show(subject="tokens"),
-    "forgotten": lambda _: Show(subject="forgotten"),
-    "lessons": lambda _: Show(subject="lessons"),
-    "help": lambda argument: Show(subject="help", argument=argument),
+    **{subject: partial(_list, subject) for subject in get_args(Subject)},
 }
 
 
@@ -307,7 +291,7 @@ def typed_order(verb: str, argument: str) -> Order[Any]:
 
 @cache
 def _adapters() -> dict[str, TypeAdapter[Order[Any]]]:
-    return {each.verb: TypeAdapter(each) for each in Order.__subclasses__() if "verb" in vars(each)}
+    return {each.verb: TypeAdapter(each) for each in Order.__subclasses__()}
 
 
 def read_order(value: Mapping[str, Any]) -> Order[Any]:
