@@ -23,26 +23,12 @@ from langgraph.channels.delta import DeltaChannel
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from typing_extensions import TypedDict
 
+from unsay import types
 from unsay.context.compaction import Compaction
 from unsay.messages.conformance import PLAIN, is_plain, plain
 from unsay.storage.event_log import Head
 from unsay.tokens.counter import Calibration
 from unsay.tokens.pricing import Tally
-from unsay.types import (
-    BranchRef,
-    Checkpoint,
-    ExpandedTopic,
-    Forgotten,
-    Note,
-    Offloaded,
-    Operation,
-    PendingCompensation,
-    Pin,
-    Segment,
-    Topic,
-    Turn,
-    Undone,
-)
 
 SNAPSHOT_FLOOR = 32
 """Fewest updates between two snapshots. Source: own measurement."""
@@ -275,10 +261,10 @@ class Output(TypedDict, total=False):
     messages: list[AnyMessage]
     quality_score: float | None
     current_topic: str
-    checkpoints: list[Checkpoint]
+    checkpoints: list[types.Checkpoint]
     checkpoint_metadata: dict[str, Any]
     should_rollback: bool
-    state_history: list[Note]
+    state_history: list[types.Note]
     refusal: Refusal | None  # of this run's order; `None`: it had none, or it was carried out
 
 
@@ -293,29 +279,29 @@ class Working(TypedDict, total=False):
     rollback_checkpoint_id: str | None  # its target, a name or id; `None`: the last good point
     start_task: str | None  # name of the task that a host starts; `None`: none
     order: dict[str, Any] | None  # that a host gave with its input; `None`: none
-    state_history: list[Note]  # newest last, at most `HISTORY_LIMIT`
-    offloaded: Offloaded | None  # `None`: the state has the whole transcript
-    checkpoints: list[Checkpoint]
-    segments: list[Segment]
-    topics: list[Topic]
-    branches: list[BranchRef]
-    operations: list[Operation]  # steps that undo can reverse, newest last
+    state_history: list[types.Note]  # newest last, at most `HISTORY_LIMIT`
+    offloaded: types.Offloaded | None  # `None`: the state has the whole transcript
+    checkpoints: list[types.Checkpoint]
+    segments: list[types.Segment]
+    topics: list[types.Topic]
+    branches: list[types.BranchRef]
+    operations: list[types.Operation]  # steps that undo can reverse, newest last
     older_steps: str | None  # id of the page in the store with the steps before them
-    redo: list[Undone]  # undone steps, newest last
-    expanded: list[ExpandedTopic]
-    turn: Turn
+    redo: list[types.Undone]  # undone steps, newest last
+    expanded: list[types.ExpandedTopic]
+    turn: types.Turn
     rollback_request: RollbackRequest | None
     notice: NoticeDue | None
     refusal: Refusal | None
     event_log: EventLogHead
     own_writes: OwnWrites
     reminders: dict[str, Any]
-    pending_compensations: list[PendingCompensation]
+    pending_compensations: list[types.PendingCompensation]
     left_behind: LeftBehind | None  # `None`: a run has scheduled the undoing of its tool calls
     compaction: Compaction
     calibration: Calibration
-    pins: list[Pin]
-    forgotten: list[Forgotten]
+    pins: list[types.Pin]
+    forgotten: list[types.Forgotten]
     asked_for: list[str]  # ids of messages that a person recalled, for the next answer
     summary_failed_turn: int  # number of the turn in which the last summary failed
     spent: dict[str, Tally]  # tokens of calls, rejected drafts included, by purpose
@@ -410,7 +396,7 @@ class StateDraft:
             self.update["messages"] = writes
 
 
-def offloaded_of(state: Mapping[str, Any]) -> Offloaded | None:
+def offloaded_of(state: Mapping[str, Any]) -> types.Offloaded | None:
     """Return the offloaded part of the transcript; `None` if the state holds all of it.
 
     It is also `None` if a host removed every message of the state: that means the offloaded ones too.

@@ -9,21 +9,7 @@ from functools import reduce
 from types import MappingProxyType
 from typing import Any, Literal
 
-from unsay.budget.accounts import (
-    LAYERS,
-    AccountKey,
-    Layer,
-    Unit,
-    UsageAccount,
-    held,
-    hold,
-    knows,
-    release,
-    since_of,
-    times_of,
-    used_of,
-    with_times,
-)
+from unsay.budget import accounts
 from unsay.errors import BudgetExceededError, ConfigurationError
 from unsay.phrases import Phrase
 from unsay.settings.groups import BACKPRESSURE
@@ -38,7 +24,7 @@ PRIORITIES: Mapping[str, float] = MappingProxyType(
 )
 
 # The end of a setting's name by unit.
-_UNITS: Mapping[Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
+_UNITS: Mapping[accounts.Unit, str] = MappingProxyType({"tokens": "tokens", "micros": "cost"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,20 +55,20 @@ class Limits:
     @property
     def is_set(self) -> bool:
         """Whether any layer has a limit."""
-        return any(self.of(layer) != Limit() for layer in LAYERS)
+        return any(self.of(layer) != Limit() for layer in accounts.LAYERS)
 
     @property
     def counts_costs(self) -> bool:
         """Whether any layer has a limit in money."""
-        return any(self.of(layer).micros is not None for layer in LAYERS)
+        return any(self.of(layer).micros is not None for layer in accounts.LAYERS)
 
-    def of(self, layer: Layer) -> Limit:
+    def of(self, layer: accounts.Layer) -> Limit:
         """Return the limit of the session, task or agent; an empty `Limit` if it has none."""
         limit: Limit = getattr(self, layer)
         return limit
 
 
-NAMES: Mapping[Layer, Phrase] = {
+NAMES: Mapping[accounts.Layer, Phrase] = {
     "session": Phrase(code="session"),
     "task": Phrase(code="task"),
     "agent": Phrase(code="agent"),
@@ -94,8 +80,8 @@ NAMES: Mapping[Layer, Phrase] = {
 class Gauge:
     """One limit of one layer, with what is used and what a call asks for; `check` makes it."""
 
-    layer: Layer
-    unit: Unit
+    layer: accounts.Layer
+    unit: accounts.Unit
     used: int  # before the call, including the holds of other calls
     asked: int  # what the call needs at most
     limit: int  # including a person's extensions
@@ -162,23 +148,25 @@ class Check:
 class Reservation:
     """The result of `reserve`: the check, and the account with the call's hold if it was granted."""
 
-    account: UsageAccount
+    account: accounts.UsageAccount
     check: Check
 
 
 def limits_of(settings: Settings) -> Limits:
     """Return the limits of the settings; a cost becomes whole millionths, rounded down."""
 
-    def limit(layer: Layer) -> Limit:
+    def limit(layer: accounts.Layer) -> Limit:
         cost = getattr(settings, f"{layer}_budget_cost")
         tokens = getattr(settings, f"{layer}_budget_tokens")
         return Limit(tokens=tokens, micros=None if cost is None else int(cost * MICROS + 1e-6))
 
-    layers = {layer: limit(layer) for layer in LAYERS}
+    layers = {layer: limit(layer) for layer in accounts.LAYERS}
     return Limits(**layers, mode=settings.budget_mode, warning=settings.budget_warning)
 
 
-def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey) -> Check:
+def check(
+    account: accounts.UsageAccount, limits: Limits, amount: Amount, *, place: accounts.AccountKey
+) -> Check:
     """Compare a call with the limits at its `place`; nothing is held.
 
     `amount` is for its prompt and its longest reply. Above a limit the outcome follows the mode:
@@ -188,14 +176,14 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
         Gauge(
             layer=layer,
             unit=unit,
-            used=(usage := getattr(used_of(account, layer, place), unit)),
+            used=(usage := getattr(accounts.used_of(account, layer, place), unit)),
             asked=(call_amount := getattr(amount, unit)),
-            limit=most * times_of(account, layer, unit, place),
-            since=since_of(account, layer, unit, place),
+            limit=most * accounts.times_of(account, layer, unit, place),
+            since=accounts.since_of(account, layer, unit, place),
             # Rounded up: a person approves a call, so the new limit must have room for it.
             raised=most * -(-(usage + call_amount) // most),
         )
-        for layer in LAYERS
+        for layer in accounts.LAYERS
         for unit in _UNITS
         if (most := getattr(limits.of(layer), unit)) is not None
     )
@@ -209,12 +197,12 @@ def check(account: UsageAccount, limits: Limits, amount: Amount, *, place: Accou
 
 
 def reserve(
-    account: UsageAccount,
+    account: accounts.UsageAccount,
     limits: Limits,
     amount: Amount,
     *,
     key: str,
-    place: AccountKey,
+    place: accounts.AccountKey,
     at: str | None = None,
 ) -> Reservation:
     """Check a call at `place` and, if it is granted, hold its amount under `key`.
@@ -225,31 +213,33 @@ def reserve(
     """
     # Check and hold are one step, so that the second of two concurrent calls sees the first one's
     # hold; `unsay.llm.usage_account` makes the step atomic.
-    if knows(account, key):
-        limit_check = check(release(account, key), limits, held(account, key), place=place)
+    if accounts.knows(account, key):
+        limit_check = check(
+            accounts.release(account, key), limits, accounts.held(account, key), place=place
+        )
         return Reservation(account=account, check=replace(limit_check, outcome="granted"))
     limit_check = check(account, limits, amount, place=place)
     if limit_check.outcome != "granted":
         return Reservation(account=account, check=limit_check)
     return Reservation(
-        account=hold(account, amount, key=key, place=place, at=at), check=limit_check
+        account=accounts.hold(account, amount, key=key, place=place, at=at), check=limit_check
     )
 
 
 def extend(
-    account: UsageAccount, limits: Limits, amount: Amount, *, place: AccountKey
-) -> UsageAccount:
+    account: accounts.UsageAccount, limits: Limits, amount: Amount, *, place: accounts.AccountKey
+) -> accounts.UsageAccount:
     """Return the account with the limits of each exceeded layer multiplied, so that a call fits.
 
     The tokens and the cost of a layer get the same factor: the smallest whole number that is
     enough. `amount` and `place` are those of the approved call, which is not held here: `reserve`
     it afterwards. Extensions of tasks and agents end with the task.
     """
-    times: dict[tuple[Layer, Unit], int] = {}
+    times: dict[tuple[accounts.Layer, accounts.Unit], int] = {}
     for gauge in check(account, limits, amount, place=place).exceeded:
         own = getattr(limits.of(gauge.layer), gauge.unit)
         times[gauge.layer, gauge.unit] = gauge.raised // own
-    return with_times(account, times, place) if times else account
+    return accounts.with_times(account, times, place) if times else account
 
 
 def exceeded_settings(result: Check) -> list[str]:

@@ -19,18 +19,7 @@ from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_q
 from unsay.messages.boundaries import safe_split, steps
 from unsay.messages.content import sources_of
 from unsay.phrases import Verb
-from unsay.storage.items import (
-    digest_of,
-    freeze_messages,
-    get_item,
-    get_items,
-    packed,
-    put_item,
-    put_items,
-    reading,
-    thaw_messages,
-    thread_namespace,
-)
+from unsay.storage import items
 from unsay.storage.pagination import read_items
 from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch, Topic
 
@@ -173,7 +162,7 @@ def _removed_branch(
     parts = [label.kind, base or "", *(m.id or "" for m in (*removed, *label.drafts))]
     digest = hashlib.sha256("\x00".join(parts).encode("utf-8", "surrogatepass"))
     for message in removed:  # A host can replace a message under its id several times.
-        digest.update(packed([message.type, message.content]))
+        digest.update(items.packed([message.type, message.content]))
     branch = StoredBranch(
         id=f"branch-{digest.hexdigest()[:16]}",
         kind=label.kind,
@@ -248,7 +237,7 @@ MANY = 8
 INLINE_BRANCHES = 20
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
 
-branches_namespace = partial(thread_namespace, "branches")
+branches_namespace = partial(items.thread_namespace, "branches")
 
 
 def reference(branch: StoredBranch, *, inline: bool) -> BranchRef:
@@ -282,20 +271,23 @@ def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
 def pack(branch: StoredBranch) -> dict[str, Any]:
     """Return a branch as plain JSON, for `unpack`; `InputError` if a message cannot be stored."""
     dense = len(branch["messages"]) >= MANY
-    return {**branch, **{str(key): freeze_messages(branch[key], dense=dense) for key in _MESSAGES}}
+    return {
+        **branch,
+        **{str(key): items.freeze_messages(branch[key], dense=dense) for key in _MESSAGES},
+    }
 
 
 def unpack(value: dict[str, Any]) -> StoredBranch:
     """Return the branch that `pack` returned; `DatabaseCorruptError` if it is damaged."""
-    with reading("A stored branch"):
-        messages = {key: thaw_messages(value[key]) for key in _MESSAGES}
+    with items.reading("A stored branch"):
+        messages = {key: items.thaw_messages(value[key]) for key in _MESSAGES}
     return cast("StoredBranch", {**value, **messages})
 
 
 def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBranch]) -> Steps[None]:
     """Write branches, also over stored ones with the same ids; raises the error of `pack`."""
     for branch in branches:
-        yield from put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
+        yield from items.put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
@@ -336,7 +328,7 @@ def list_stored_branches(
 BUCKETS = 64
 # Length of the digest of a turn id.
 DIGEST_CHARS = 20
-_turns_namespace = partial(thread_namespace, "turns")
+_turns_namespace = partial(items.thread_namespace, "turns")
 
 
 def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> Steps[None]:
@@ -347,13 +339,13 @@ def put_places(store: BaseStore, thread_id: str, places: Mapping[str, str]) -> S
     """
     buckets: dict[str, dict[str, str]] = {}
     for turn_id, place in places.items():
-        digest = digest_of(turn_id)[:DIGEST_CHARS]
+        digest = items.digest_of(turn_id)[:DIGEST_CHARS]
         buckets.setdefault(_bucket(digest), {})[digest] = place
     if not buckets:
         return
-    old = yield from get_items(store, _turns_namespace(thread_id), list(buckets))
+    old = yield from items.get_items(store, _turns_namespace(thread_id), list(buckets))
     values = {key: {**old.get(key, {}), **buckets[key]} for key in buckets}
-    yield from put_items(store, _turns_namespace(thread_id), values)
+    yield from items.put_items(store, _turns_namespace(thread_id), values)
 
 
 def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | None]:
@@ -362,8 +354,8 @@ def find_place(store: BaseStore, thread_id: str, turn_id: str) -> Steps[str | No
     `None` if the turn never left the state, or is unknown. A turn that came back keeps its place:
     look into the state first. Raises `DatabaseCorruptError` if the item is damaged.
     """
-    digest = digest_of(turn_id)[:DIGEST_CHARS]
-    item = yield from get_item(store, _turns_namespace(thread_id), _bucket(digest))
+    digest = items.digest_of(turn_id)[:DIGEST_CHARS]
+    item = yield from items.get_item(store, _turns_namespace(thread_id), _bucket(digest))
     return None if item is None else item.value.get(digest)
 
 

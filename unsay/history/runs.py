@@ -14,6 +14,7 @@ from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError, RunConflictError, UnknownRunError
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.content import preview
+from unsay.storage import pagination
 from unsay.storage.items import (
     digest_of,
     drop_items,
@@ -23,16 +24,6 @@ from unsay.storage.items import (
     reading,
     thaw,
     thread_namespace,
-)
-from unsay.storage.pagination import (
-    are_labels,
-    check_labels,
-    check_word,
-    moment_of,
-    page_text,
-    read_items,
-    scan,
-    window,
 )
 from unsay.types import Printed, RunPhase, RunStatus
 
@@ -78,7 +69,7 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
         "payload": value.pop("payload"),
     }
     yield from put_item(store, namespace, key, {**value, "sent": freeze(request_body, dense=True)})
-    times = yield from read_items(
+    times = yield from pagination.read_items(
         store, namespace, lambda item: (item.value.get("at", ""), item.key)
     )
     # The new one is kept, even if the clock is behind.
@@ -100,7 +91,7 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]
             messages = messages_from_dict(request_body["messages"])
             return FailedRequest(**value, messages=messages, payload=request_body["payload"])
 
-    requests = yield from read_items(store, requests_namespace(thread_id), read)
+    requests = yield from pagination.read_items(store, requests_namespace(thread_id), read)
     return sorted(requests, key=lambda request: (request.at, request.attempt))
 
 
@@ -182,7 +173,7 @@ def advance(
             neither `failed` nor `canceled`.
     """
     new_status = run.status if status is None else status
-    check_word("status", new_status, RunStatus)
+    pagination.check_word("status", new_status, RunStatus)
     if new_status != run.status and new_status not in NEXT[run.status]:
         raise RunConflictError(
             f"Run {run.run_id!r} is {run.status!r} and cannot become {new_status!r}: "
@@ -252,7 +243,7 @@ def _fitting_phase(run: Run, status: RunStatus, phase: RunPhase | None) -> RunPh
     """Return the phase, for `None` the run's or a default; `RunConflictError` if it does not fit."""
     if phase is None:
         return run.phase if run.phase in PHASES[status] else PHASES[status][0]
-    check_word("phase", phase, RunPhase)
+    pagination.check_word("phase", phase, RunPhase)
     if phase not in PHASES[status]:
         raise RunConflictError(
             f"Run {run.run_id!r} is {run.status!r} and cannot be {status!r} in the phase {phase!r}: "
@@ -285,7 +276,7 @@ class RunPage(Printed):
     cursor: str | None
 
     def __str__(self) -> str:
-        return page_text(self.runs, self.cursor)
+        return pagination.page_text(self.runs, self.cursor)
 
 
 def open_run(
@@ -321,7 +312,7 @@ def open_run(
         turn_id=turn_id,
         parent_run_id=parent_run_id,
         status=status,
-        labels=check_labels(labels),
+        labels=pagination.check_labels(labels),
         started_at=now,
         updated_at=now,
     )
@@ -413,13 +404,13 @@ def list_runs(
     # 20 microseconds for each run that is read. Filters in the store (one status, a phase, a parent)
     # are ten times as fast. Source: own measurement.
     bounds: Any = {name: each for name, each in filters.items() if name in _BOUNDS}
-    page_window = window("runs", **bounds)
+    page_window = pagination.window("runs", **bounds)
     status, phase = filters.get("status"), filters.get("phase")
     statuses = {status} if isinstance(status, str) else set(status or ())
     for word in statuses:
-        check_word("status", word, RunStatus)
+        pagination.check_word("status", word, RunStatus)
     if phase is not None:
-        check_word("phase", phase, RunPhase)
+        pagination.check_word("phase", phase, RunPhase)
     equal: dict[str, str | None] = {"phase": phase, "parent_run_id": filters.get("parent_run_id")}
     if len(statuses) == 1:
         equal["status"] = next(iter(statuses))
@@ -428,7 +419,7 @@ def list_runs(
         run
         for run in (yield from _runs_with(store, thread_id, filters_in_store))
         if (status is None or run.status in statuses)
-        and page_window.holds(moment_of(run.started_at), run.labels)
+        and page_window.holds(pagination.moment_of(run.started_at), run.labels)
     )
     page = page_window.page(matching, _place, newest_first=False)
     return RunPage(runs=page.items, cursor=page.cursor)
@@ -445,7 +436,7 @@ def _runs_with(
 ) -> Steps[list[Run]]:
     """Read the runs of one thread or, for `None`, of all, that have these values, in any order."""
     place = RUNS if thread_id is None else runs_namespace(thread_id)
-    runs = yield from scan(store, place, run_of, equal=equal)
+    runs = yield from pagination.scan(store, place, run_of, equal=equal)
     return [run for run in runs if thread_id in (None, run.thread_id)]
 
 
@@ -460,8 +451,8 @@ def run_of(item: Item) -> Run | None:
             )
         run = Run(run_id=item.key, **field_values)
         in_own_namespace = tuple(item.namespace) == runs_namespace(run.thread_id)
-        moment_of(run.started_at)
-        is_valid = are_labels(run.labels) and isinstance(run.attempt, int)
+        pagination.moment_of(run.started_at)
+        is_valid = pagination.are_labels(run.labels) and isinstance(run.attempt, int)
         return run if in_own_namespace and is_valid and run.phase in PHASES[run.status] else None
     except (KeyError, TypeError, ValueError):
         return None
@@ -471,4 +462,4 @@ _FIELDS = frozenset(each.name for each in fields(Run)) - {"run_id"}
 
 
 def _place(run: Run) -> tuple[datetime, str, str]:
-    return moment_of(run.started_at), run.thread_id, run.run_id
+    return pagination.moment_of(run.started_at), run.thread_id, run.run_id

@@ -49,18 +49,8 @@ from unsay.models.factory import inner_of, is_chat_model, is_graph, name_of, res
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.settings.settings import Settings
+from unsay.tokens import pricing
 from unsay.tokens.counter import TokenCounter
-from unsay.tokens.pricing import (
-    Amount,
-    Prices,
-    Tally,
-    Usage,
-    amount_of,
-    highest_prices,
-    prices_for,
-    reply_prices,
-    tally_of,
-)
 from unsay.tracing import with_handler
 
 _WHERE = "langgraph_"  # beginning of the metadata that say which node of which graph is running
@@ -192,7 +182,7 @@ class ModelRequest:
         """The tokens of the prompt: `tokens()` if it is given, else an estimate."""
         return prompt_tokens(self.value) if self.tokens is None else self.tokens()
 
-    def most(self, models: Mapping[str, Model]) -> Amount:
+    def most(self, models: Mapping[str, Model]) -> pricing.Amount:
         """Return what the call may take at most from the budgets: that of the most expensive model.
 
         Only the values of `models` count. A model without a price costs 0; if a cost budget is set,
@@ -200,15 +190,15 @@ class ModelRequest:
         """
         prompt = self.prompt
         amounts = [
-            amount_of(
-                Usage(input=prompt, output=longest_reply(model, self.purpose)),
+            pricing.amount_of(
+                pricing.Usage(input=prompt, output=longest_reply(model, self.purpose)),
                 self._prices_of(model),
             )
             for model in models.values()
         ]
         return max(amounts, key=lambda each: (each.micros, each.tokens))
 
-    def _prices_of(self, model: Model) -> Prices | None:
+    def _prices_of(self, model: Model) -> pricing.Prices | None:
         """Return the prices of a model before it is called; `None` if it costs 0.
 
         Only the replies of an agent name its models, so an agent has the highest prices. A function
@@ -216,24 +206,24 @@ class ModelRequest:
         """
         table, name = self.scope.settings.prices, name_of(model)
         if name is None and is_graph(model):
-            return highest_prices(table) if self.limits.counts_costs else None
+            return pricing.highest_prices(table) if self.limits.counts_costs else None
         is_function = name is None and not is_chat_model(inner_of(model))
         needs_price = self.limits.counts_costs and not (is_function and self.purpose != "answer")
-        return prices_for(name, table, needed=needs_price)
+        return pricing.prices_for(name, table, needed=needs_price)
 
-    def spent(self, reply: Any) -> Tally:
+    def spent(self, reply: Any) -> pricing.Tally:
         """Return the tokens and cost of the call as the reply reports them, else as estimated."""
         return self.spent_by(replies_in(reply, self.value), self.prompt)
 
-    def spent_by(self, replies: list[AIMessage], prompt: int) -> Tally:
+    def spent_by(self, replies: list[AIMessage], prompt: int) -> pricing.Tally:
         """Return the tokens and cost of replies as they report them, else of `prompt` tokens."""
         settings, usage = self.scope.settings, used_by(replies, prompt)
         model, fallback = name_of(self.model), settings.fallback_model
         name = answered_by(replies)
-        prices = reply_prices(name, settings.prices, model=model, fallback=fallback)
+        prices = pricing.reply_prices(name, settings.prices, model=model, fallback=fallback)
         if prices is None and is_graph(self.model) and self.limits.counts_costs:
-            prices = highest_prices(settings.prices)
-        return tally_of(usage, amount_of(usage, prices))
+            prices = pricing.highest_prices(settings.prices)
+        return pricing.tally_of(usage, pricing.amount_of(usage, prices))
 
 
 def ask_model(request: ModelRequest) -> Steps[Any]:
@@ -321,7 +311,7 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
             yield from account.release(grant.key)
         raise
     reply_usage, lost = request.spent(reply), _lost(request, models, charged)
-    actual = Amount(
+    actual = pricing.Amount(
         tokens=reply_usage["total"] + lost.tokens, micros=reply_usage["micros"] + lost.micros
     )
     try:
@@ -343,19 +333,21 @@ class _Charged:
     replies: list[AIMessage] = field(default_factory=list)
 
 
-def _lost(request: ModelRequest, models: Mapping[str, Model], charged: _Charged) -> Amount:
+def _lost(request: ModelRequest, models: Mapping[str, Model], charged: _Charged) -> pricing.Amount:
     """Return the most that may be charged without a result."""
     amounts = [request.most({name: models[name]}) for name in charged.names]
     paid = request.spent_by(charged.replies, 0)
     tokens = sum(each.tokens for each in amounts) + paid["total"]
-    return Amount(tokens=tokens, micros=sum(each.micros for each in amounts) + paid["micros"])
+    return pricing.Amount(
+        tokens=tokens, micros=sum(each.micros for each in amounts) + paid["micros"]
+    )
 
 
 def _place(scope: Scope) -> AccountKey:
     return AccountKey(task_id=scope.task_id, agent_id=scope.labels.get(AGENT, AGENT))
 
 
-def _reserved(request: ModelRequest, most: Amount) -> Steps[Grant]:
+def _reserved(request: ModelRequest, most: pricing.Amount) -> Steps[Grant]:
     """Reserve `most` for a call, and return the grant.
 
     A person is asked if it exceeds a budget in the mode `ask`. Raises `BudgetExceededError` if the

@@ -35,6 +35,7 @@ from unsay.state import (
 )
 from unsay.storage.event_log import event_chain, read_events
 from unsay.storage.pages import offloaded_ids, read_back
+from unsay.transcript import record
 from unsay.transcript.live import (
     live_branch,
     next_entry_id,
@@ -44,17 +45,6 @@ from unsay.transcript.live import (
     with_step,
 )
 from unsay.transcript.pending import find_pending
-from unsay.transcript.record import (
-    EMPTY,
-    NOTHING,
-    annotation_tag,
-    digest_of,
-    edited_since,
-    ends_of,
-    known_part,
-    message_body,
-    write_ahead,
-)
 from unsay.types import Operation, StoredBranch
 
 LOG = logging.getLogger(__name__)
@@ -87,7 +77,7 @@ def possibly_resent(state: State, scope: Scope) -> set[str | None]:
     Some front ends send all of their messages with each question. The result is empty if only one
     question entered and it is new: no run for it was completed. It does not depend on a store.
     """
-    entered = state["messages"][state.get("event_log", EMPTY)["length"] :]
+    entered = state["messages"][state.get("event_log", record.EMPTY)["length"] :]
     spoken_now = [message for message in entered if not is_document(message)]
     fresh = {run_named_after(scope.thread_id, message.id) for message in spoken_now}
     if len(spoken_now) <= 1 and (scope.named or scope.run_id in fresh):
@@ -105,11 +95,11 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     The result is empty if there are none. An annotation that unsay wrote and a host dropped from an
     otherwise equal message is put back.
     """
-    messages, head = state.get("messages", []), known_part(state, scope)
+    messages, head = state.get("messages", []), record.known_part(state, scope)
     own: dict[tuple[str | None, str], AnyMessage] = {}
     left_behind = state.get("left_behind") if scope.address is not None else None
     # Messages to which a host went back are not new, although they come after the logged ones.
-    if edited_since(head, messages) or (left_behind and left_behind["returned"]):
+    if record.edited_since(head, messages) or (left_behind and left_behind["returned"]):
         own = yield from _own_messages(state, scope)
         entered: Sequence[AnyMessage] = messages
     else:
@@ -120,7 +110,7 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     is_logged = head["length"] or is_alone or not scope.in_graph
     corrected = []
     for message in entered:
-        own_message = own.get((message.id, message_body(message)))
+        own_message = own.get((message.id, record.message_body(message)))
         allowed = annotation_of(own_message) if own_message else {}
         if not is_logged and own_message is None:
             allowed = _harmless(message, messages)
@@ -189,13 +179,15 @@ def _own_messages(state: State, scope: Scope) -> Steps[dict[tuple[str | None, st
             )
         except UnsayError:  # A log that cannot be read proves nothing.
             return {}
-    tags = state.get("own_writes", NOTHING)["annotated"]
+    tags = state.get("own_writes", record.NOTHING)["annotated"]
     messages = state.get("messages", [])
-    return _by_body([m for m in messages if m.id in tags and tags[m.id] == annotation_tag(m)])
+    return _by_body(
+        [m for m in messages if m.id in tags and tags[m.id] == record.annotation_tag(m)]
+    )
 
 
 def _by_body(messages: Iterable[AnyMessage]) -> dict[tuple[str | None, str], AnyMessage]:
-    return {(message.id, message_body(message)): message for message in messages}
+    return {(message.id, record.message_body(message)): message for message in messages}
 
 
 def _own_offloaded(state: State, scope: Scope) -> Steps[dict[tuple[str | None, str], AnyMessage]]:
@@ -275,7 +267,7 @@ def was_undone(call: Compensation, state: State, scope: Scope) -> bool:
 
 
 def _recorded(state: State, scope: Scope) -> dict[str, str]:
-    return {**state.get("own_writes", NOTHING)["calls"], **scope.step_log.calls}
+    return {**state.get("own_writes", record.NOTHING)["calls"], **scope.step_log.calls}
 
 
 Door = Literal["update", "run", "parent"]
@@ -434,7 +426,7 @@ def _kept(
         branch_update["segments"] = [
             s for s in whole.get("segments", []) if s["start"] in remaining
         ]
-        update = yield from write_ahead(before, scope, branch_update)
+        update = yield from record.write_ahead(before, scope, branch_update)
         result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
     result = cast("State", {**result, **_step(result, changes, base, added)})
     returned = [name for name in remaining if name not in live.positions()]
@@ -548,12 +540,12 @@ def _log_head(update: Update, change: Change, remaining: Collection[str | None])
     those of `change.live` with an id in `remaining`. Empty if `update` does not write the head.
     """
     live_messages: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
-    place = update.get("event_log", EMPTY)
+    place = update.get("event_log", record.EMPTY)
     head = EventLogHead(
         page_id=place["page_id"],
         count=place["count"],
         length=len(live_messages),
-        digest=digest_of(live_messages),
-        ends=ends_of(live_messages),
+        digest=record.digest_of(live_messages),
+        ends=record.ends_of(live_messages),
     )
     return Update(event_log=head) if "event_log" in update else Update()

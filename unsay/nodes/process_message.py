@@ -31,18 +31,7 @@ from unsay.state import Refusal, RollbackRequest, State, Update, with_update
 from unsay.transcript.automatic import reasons_of, rejected_messages
 from unsay.transcript.pending import is_beside_turn, with_hand_offs, with_waiting
 from unsay.transcript.record import add_note, log_checkpoints
-from unsay.turn.delivery import (
-    deliver,
-    deliver_best,
-    deliver_unsaved,
-    find_attempt,
-    forget_steps,
-    keep_attempt,
-    keep_undone,
-    store_rejected,
-    undone_calls,
-    without_undone,
-)
+from unsay.turn import delivery
 from unsay.types import Rejection, Turn
 
 
@@ -67,21 +56,23 @@ def process_message(state: State, scope: Scope) -> Steps[Update]:
         Exception: The client of the model raised an error that `explain` does not know.
     """
     generates = not (state.get("should_rollback") or state.get("notice") or state["turn"]["done"])
-    attempt = (yield from find_attempt(state, scope)) if generates else None
+    attempt = (yield from delivery.find_attempt(state, scope)) if generates else None
     # A draft that an earlier run has judged is delivered or rejected again, in the order of attempts.
     is_judged = attempt is not None and attempt.verdict is not None
-    unsaved = (yield from deliver_unsaved(state, scope)) if generates and not is_judged else None
+    unsaved = (
+        (yield from delivery.deliver_unsaved(state, scope)) if generates and not is_judged else None
+    )
     # Tool calls of removed messages are undone before the model is asked: it may repeat them.
     if generates and unsaved is None:
         yield from schedule_draft_compensations(state, scope)
-    report = yield from run_compensations(without_undone(state, scope), scope)
-    keep_undone(state, scope, report)
+    report = yield from run_compensations(delivery.without_undone(state, scope), scope)
+    delivery.keep_undone(state, scope, report)
     update = unsaved or Update()
     if generates and unsaved is None:
         try:
             update = yield from _answer(state, scope, attempt)
         except (EmptyAnswerError, ModelReplyError):
-            yield from forget_steps(state, scope)
+            yield from delivery.forget_steps(state, scope)
             raise
     elif not generates and state.get("notice"):
         update = _give_notice(state, scope, report)
@@ -114,19 +105,19 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
     verdict = kept.verdict if kept else None
     if verdict is None:
         verdict = yield from judge_draft(attempt, draft)
-        keep_attempt(original_state, scope, original_draft, carried, verdict)
+        delivery.keep_attempt(original_state, scope, original_draft, carried, verdict)
         if verdict.outcome == "failed":
             yield from keep_failed_request(
                 state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
             )
-            yield from store_rejected(state, scope, draft, carried, verdict)
-    scope.step_log.calls.update(undone_calls(state, scope))
+            yield from delivery.store_rejected(state, scope, draft, carried, verdict)
+    scope.step_log.calls.update(delivery.undone_calls(state, scope))
     labelled = yield from label_topic(state, scope, verdict)
     state = with_update(state, labelled)
     if verdict.outcome == "failed":
         update = yield from _reject(state, scope, draft, verdict)
     else:
-        update = yield from deliver(state, scope, draft, verdict, flag=None)
+        update = yield from delivery.deliver(state, scope, draft, verdict, flag=None)
         carried["compaction"] = yield from at_end(attempt, draft, carried)
     carried_update = Update(compaction=carried["compaction"], calibration=carried["calibration"])
     reminders, before = scope.services.reminders, state.get("reminders", {})
@@ -195,7 +186,7 @@ def _reject(state: State, scope: Scope, draft: list[AnyMessage], verdict: Verdic
     after: State = {**state, "turn": rejected, "state_history": history}
     if attempt > scope.settings.max_rollbacks + turn["extra_attempts"]:
         if scope.settings.on_exhausted == "deliver":
-            return (yield from deliver_best(after, scope))
+            return (yield from delivery.deliver_best(after, scope))
         request = RollbackRequest(kind="ask", to=None, reason=verdict.reason)
     else:
         ids = yield from confirm_blame(state, scope, verdict)

@@ -21,21 +21,7 @@ from langgraph.store.base import BaseStore, Item
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, StorageError
 from unsay.messages.content import checksum_of
-from unsay.storage.items import (
-    BACKUP,
-    bytes_of,
-    drop_items,
-    freeze,
-    frozen,
-    get_item,
-    packed,
-    put_items,
-    reading,
-    storable,
-    thaw,
-    thread_namespace,
-    unpacked,
-)
+from unsay.storage import items
 from unsay.storage.pagination import read_items
 from unsay.types import Offloaded, Segment, Topic
 
@@ -83,10 +69,12 @@ class Chain:
         value = {"before": page.before, **page.facts, "body": page.digest}
         if self.apart:
             # One batch is one transaction: a page never exists without its body.
-            body = {"body": frozen(page.body, dense=True)}
-            return put_items(self.store, self.namespace, {f"{page.id}{BODY}": body, page.id: value})
-        value["body"] = frozen(page.body)
-        return put_items(self.store, self.namespace, {page.id: value})
+            body = {"body": items.frozen(page.body, dense=True)}
+            return items.put_items(
+                self.store, self.namespace, {f"{page.id}{BODY}": body, page.id: value}
+            )
+        value["body"] = items.frozen(page.body)
+        return items.put_items(self.store, self.namespace, {page.id: value})
 
     def get(self, page_id: str) -> Steps[Page]:
         """Read one page. With `apart` it comes without its body, which the method `body` reads.
@@ -105,8 +93,8 @@ class Chain:
         """
         item = yield from self._item(f"{page.id}{BODY}")
         try:
-            with reading(f"Page {page.id!r}"):
-                data = b"" if item is None else bytes_of(item.value["body"])
+            with items.reading(f"Page {page.id!r}"):
+                data = b"" if item is None else items.bytes_of(item.value["body"])
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
         if _digest(data) != page.digest:
@@ -119,7 +107,7 @@ class Chain:
         Raises the chain's `error` if they cannot be decoded.
         """
         try:
-            return unpacked(page.body or b"")
+            return items.unpacked(page.body or b"")
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
 
@@ -170,10 +158,10 @@ class Chain:
         # Written before the old items are deleted: a crash in between leaves each page twice, with
         # the same content, and the other way round it would lose pages. The state refers to the newest
         # page, so its id is the key.
-        yield from put_items(
-            self.store, self.namespace, {loose[0].id: {"pages": freeze(values, dense=True)}}
+        yield from items.put_items(
+            self.store, self.namespace, {loose[0].id: {"pages": items.freeze(values, dense=True)}}
         )
-        yield from drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
+        yield from items.drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
 
     def _item(self, key: str) -> Steps[Item | None]:
         """Read the item of a page or a body; `None` if it is missing.
@@ -181,14 +169,14 @@ class Chain:
         Raises the chain's `error` if unsay's database finds the item damaged.
         """
         try:
-            return (yield from get_item(self.store, self.namespace, key))
+            return (yield from items.get_item(self.store, self.namespace, key))
         except DatabaseCorruptError as error:
             raise self.damaged(key.removesuffix(BODY)) from error
 
     def damaged(self, page_id: str | None) -> StorageError:
         """Return the chain's `error` for a missing or changed page; the caller raises it."""
         return self.error(
-            f"Page {page_id!r} of {self.name} is missing or was changed: {BACKUP}{self.hint}"
+            f"Page {page_id!r} of {self.name} is missing or was changed: {items.BACKUP}{self.hint}"
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
@@ -199,8 +187,8 @@ class Chain:
         if item is None:
             return []
         try:
-            with reading(f"Page {item.key!r}"):
-                values = thaw(item.value["pages"]) if "pages" in item.value else [item.value]
+            with items.reading(f"Page {item.key!r}"):
+                values = items.thaw(item.value["pages"]) if "pages" in item.value else [item.value]
                 pages = [self._page(dict(value)) for value in values]
                 return pages if pages[-1].id == item.key else []
         except DatabaseCorruptError:
@@ -210,7 +198,7 @@ class Chain:
         before, body = value.pop("before"), value.pop("body")
         if self.apart:
             return _linked(before, value, None, body)
-        data = body if isinstance(body, bytes) else bytes_of(body)
+        data = body if isinstance(body, bytes) else items.bytes_of(body)
         return _linked(before, value, data, _digest(data))
 
 
@@ -220,8 +208,8 @@ def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page
     `facts` are plain JSON, read without the body. `values` are the body: `InputError` if they
     cannot be stored. The same arguments make the same page; the order of keys counts in `values`.
     """
-    body = packed(values)
-    return _linked(before, storable(facts), body, _digest(body))
+    body = items.packed(values)
+    return _linked(before, items.storable(facts), body, _digest(body))
 
 
 def _linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
@@ -396,7 +384,7 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
     """Return the chain of pages of a thread's offloaded segments; nothing is read yet."""
     return Chain(
         store=store,
-        namespace=thread_namespace("offloaded", thread_id),
+        namespace=items.thread_namespace("offloaded", thread_id),
         name="this thread's transcript",
         hint=". Newer messages are intact",
         apart=True,

@@ -11,25 +11,9 @@ from typing import Any, LiteralString, TypeVar
 from langgraph.store.base import Op, PutOp, Result
 
 from unsay.errors import InputError, MissingExtraError, StorageError
+from unsay.storage import postgres_schema as schema
 from unsay.storage.base import Database, Purged, follow
 from unsay.storage.leases import Lease, Leases, thread_of_item
-from unsay.storage.postgres_schema import (
-    GREATEST_ID,
-    GUARD,
-    KEEP_ALIVE,
-    KEPT,
-    TRY_LOCK,
-    UNLOCK,
-    VACUUM,
-    erase,
-    from_json,
-    is_broken,
-    meaning,
-    prepare,
-    refusal,
-    to_json,
-    unreadable,
-)
 from unsay.storage.sqlite_checkpointer import CompressedSerializer, OffLoop, off_loop_method
 from unsay.storage.urls import check_url, masked
 from unsay.storage.writer_lock import set_leases
@@ -119,13 +103,13 @@ class PostgresLeases(Leases):
         with lease.mutex:
             if lease.ended:  # a lock taken after its release would never be freed
                 return " in another process"
-            row = self._session.ask(TRY_LOCK, lease.thread_id)
+            row = self._session.ask(schema.TRY_LOCK, lease.thread_id)
             if row["got"]:
                 lease.key, lease.pid = row["key"], row["pid"]
         if self._tuned != (row["pid"], lease.seconds):
             half = lease.seconds / 2  # the server counts in whole seconds
             idle, interval = max(1, int(half)), max(1, int(half / KEEPALIVE_PROBES))
-            self._session.ask(KEEP_ALIVE, str(idle), str(interval), str(KEEPALIVE_PROBES))
+            self._session.ask(schema.KEEP_ALIVE, str(idle), str(interval), str(KEEPALIVE_PROBES))
             self._tuned = row["pid"], lease.seconds
         return "" if row["got"] else " in another process"
 
@@ -133,7 +117,7 @@ class PostgresLeases(Leases):
         """Free a lock. Nothing is sent if none was obtained; a lost connection frees it anyway."""
         with lease.mutex:
             if lease.pid is not None:
-                self._session.execute(UNLOCK, lease.key, lease.pid)
+                self._session.execute(schema.UNLOCK, lease.key, lease.pid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +157,7 @@ class Server:
     def check(self, cursor: Any) -> None:
         """Make the open transaction fail if a lease that it needs was lost: `write` raises `ThreadBusyError`."""
         for proof in getattr(self.due, "proofs", []):
-            cursor.execute(GUARD, proof)
+            cursor.execute(schema.GUARD, proof)
 
 
 class _Pooled:
@@ -212,7 +196,7 @@ def _writing(name: str) -> Any:
 class PoolSaver(_Pooled, OffLoop, PostgresSaver):
     """LangGraph's Postgres checkpointer over a pool, for synchronous and asynchronous callers."""
 
-    SELECT_SQL = PostgresSaver.SELECT_SQL.replace("select", f"select {GREATEST_ID},", 1)
+    SELECT_SQL = PostgresSaver.SELECT_SQL.replace("select", f"select {schema.GREATEST_ID},", 1)
     get_tuple = _reading("get_tuple")
     get_delta_channel_history = _reading("get_delta_channel_history")
     put = _writing("put")
@@ -305,7 +289,7 @@ class PostgresDatabase(Database):
         def work() -> Purged:
             with self.server.pool.connection() as connection, connection.transaction():
                 self.server.check(connection)
-                return erase(connection, thread_id)
+                return schema.erase(connection, thread_id)
 
         return self.server.write([thread_id], work)
 
@@ -319,7 +303,7 @@ class PostgresDatabase(Database):
 
         def work() -> None:
             with self.server.pool.connection() as connection:
-                connection.execute(VACUUM)
+                connection.execute(schema.VACUUM)
 
         self.server.reach(work)
 
@@ -333,7 +317,7 @@ def open_postgres(url: str) -> PostgresDatabase:
     check_url(url)
     path = masked(url)
     with _translated(path), connect(url, path) as first:
-        prepare(first, path, PostgresSaver(first), PostgresStore(first))
+        schema.prepare(first, path, PostgresSaver(first), PostgresStore(first))
     pool: ConnectionPool[Connection] = ConnectionPool(
         url,
         min_size=1,
@@ -364,13 +348,13 @@ def connect(url: str, path: str) -> Connection:
     except psycopg.Error as error:
         failure = error
     readable = isinstance(failure, psycopg.OperationalError)
-    raise refusal(str(failure), path) if readable else unreadable(path)
+    raise schema.refusal(str(failure), path) if readable else schema.unreadable(path)
 
 
 def _is_lost(error: psycopg.OperationalError) -> bool:
     """Return whether an error means that the connection ended, so that a new one can help."""
     of_pool = isinstance(error, PoolTimeout | PoolClosed)
-    return not of_pool and (error.sqlstate is None or is_broken(error.sqlstate))
+    return not of_pool and (error.sqlstate is None or schema.is_broken(error.sqlstate))
 
 
 @contextmanager
@@ -381,16 +365,16 @@ def _translated(path: str) -> Iterator[None]:
     except PoolTimeout as error:
         raise StorageError(
             f"{path!r} gave no connection within {WAIT_SECONDS:g} s: check that the server runs, and "
-            f"that it has free connections. {KEPT}"
+            f"that it has free connections. {schema.KEPT}"
         ) from error
     except PoolClosed as error:
         raise InputError(f"{path!r} was closed: open it again") from error
     except psycopg.Error as error:
         lost = isinstance(error, psycopg.OperationalError) and _is_lost(error)
-        raise meaning(str(error), error.sqlstate, path, lost=lost) from error
+        raise schema.meaning(str(error), error.sqlstate, path, lost=lost) from error
 
 
 def _configure(connection: Connection) -> None:
     # Postgres can hold no NUL and no half surrogate pairs in JSON.
-    set_json_dumps(to_json, connection)
-    set_json_loads(from_json, connection)
+    set_json_dumps(schema.to_json, connection)
+    set_json_loads(schema.from_json, connection)

@@ -29,22 +29,7 @@ from pydantic import Field, PrivateAttr, SkipValidation, model_validator
 from unsay.arguments import configurable, described, fits, hint
 from unsay.errors import ConfigurationError
 from unsay.protocols import ShiftKind, TopicMemory, TopicShift
-from unsay.testing.scripts import (
-    Delay,
-    Fault,
-    Line,
-    Replies,
-    Reply,
-    Script,
-    ToolCalls,
-    Truncated,
-    key_for,
-    line_for,
-    lines_of,
-    question_of,
-    results_after_question,
-    tokens_of,
-)
+from unsay.testing import scripts
 
 
 @configurable
@@ -83,7 +68,7 @@ class ScriptedDetector:
         Raises:
             AssertionError: The script goes back to a topic that is not among `others`.
         """
-        key = key_for(self.shifts, question)
+        key = scripts.key_for(self.shifts, question)
         shift = self.default if key is None else self.shifts[key]
         earlier = [topic.topic_id for topic in others]
         if not isinstance(shift, TopicShift):
@@ -156,7 +141,7 @@ class Scripted(BaseChatModel):
         return "scripted"
 
     @abstractmethod
-    def _line(self, messages: Sequence[BaseMessage]) -> Line:
+    def _line(self, messages: Sequence[BaseMessage]) -> scripts.Line:
         """Return the reply to the messages; `AssertionError` if the script has none."""
 
     @abstractmethod
@@ -169,10 +154,10 @@ class Scripted(BaseChatModel):
         """
         self._calls.append(messages)
         reply, seconds = self._line(messages).reply, 0.0
-        while isinstance(reply, Delay):
+        while isinstance(reply, scripts.Delay):
             seconds += reply.seconds
-            reply = cast("Reply", reply.reply)
-        if isinstance(reply, Fault):
+            reply = cast("scripts.Reply", reply.reply)
+        if isinstance(reply, scripts.Fault):
             return _Take(seconds=seconds, message=AIMessage(reply.text), fault=reply)
         tools = [tool.get("function", tool) for tool in kwargs.get("tools", ())]
         names = [str(tool.get("name") or tool["type"]) for tool in tools]
@@ -226,13 +211,13 @@ class ScriptedChat(Scripted):
     >>> chat.assert_all_used()
     """
 
-    replies: SkipValidation[Mapping[str, Replies]] = Field(default_factory=dict)
+    replies: SkipValidation[Mapping[str, scripts.Replies]] = Field(default_factory=dict)
     """The replies by question, or by a part of it."""
 
-    default: SkipValidation[Replies | Script | None] = None
+    default: SkipValidation[scripts.Replies | scripts.Script | None] = None
     """The reply to all other questions; `None` raises `AssertionError` for them."""
 
-    script: SkipValidation[Script | None] = None
+    script: SkipValidation[scripts.Script | None] = None
     """A function that returns all replies, instead of `replies` and `default`."""
 
     @model_validator(mode="after")
@@ -243,18 +228,18 @@ class ScriptedChat(Scripted):
             )
         return self
 
-    def _line(self, messages: Sequence[BaseMessage]) -> Line:
-        key = key_for(self.replies, question_of(messages))
+    def _line(self, messages: Sequence[BaseMessage]) -> scripts.Line:
+        key = scripts.key_for(self.replies, scripts.question_of(messages))
         if key is not None:
-            return line_for(key, self.replies[key], messages)
+            return scripts.line_for(key, self.replies[key], messages)
         others = self.default if self.script is None else self.script
         replies = others(messages) if callable(others) else others
         if replies is None:
-            raise AssertionError(f"no reply is scripted to {question_of(messages)!r}")
-        return line_for(None, replies, messages)
+            raise AssertionError(f"no reply is scripted to {scripts.question_of(messages)!r}")
+        return scripts.line_for(None, replies, messages)
 
     def _places(self) -> list[str]:
-        scripted = [lines_of(*item) for item in self.replies.items()]
+        scripted = [scripts.lines_of(*item) for item in self.replies.items()]
         return [line.place for lines in scripted for steps in lines for line in steps]
 
 
@@ -271,29 +256,29 @@ class ScriptedJudge(Scripted):
     '{"score": 0.8, "reason": "scripted by default"}'
     """
 
-    scores: SkipValidation[Mapping[str, float | Reply]] = Field(default_factory=dict)
+    scores: SkipValidation[Mapping[str, float | scripts.Reply]] = Field(default_factory=dict)
     """By part of an answer: a score, also an invalid one, or another reply such as `"nan"` or a `Delay` of
     either."""
 
-    default: SkipValidation[float | Reply] = 0.9
+    default: SkipValidation[float | scripts.Reply] = 0.9
     """The score of all other answers."""
 
-    def _line(self, messages: Sequence[BaseMessage]) -> Line:
-        question = question_of(messages)
+    def _line(self, messages: Sequence[BaseMessage]) -> scripts.Line:
+        question = scripts.question_of(messages)
         prompt = "\n".join(str(message.text) for message in messages)
         answers = _ANSWER.findall(question) or _ANSWER.findall(prompt) or [question]
-        key = key_for(self.scores, html.unescape(answers[-1]))
+        key = scripts.key_for(self.scores, html.unescape(answers[-1]))
         reply = self.default if key is None else self.scores[key]
         reason = "scripted by default" if key is None else f"scripted for {key!r}"
-        return Line(place=repr(key), reply=_verdict(reply, reason))
+        return scripts.Line(place=repr(key), reply=_verdict(reply, reason))
 
     def _places(self) -> list[str]:
         return [repr(key) for key in self.scores]
 
 
-def _verdict(reply: float | Reply, reason: str) -> Reply:
+def _verdict(reply: float | scripts.Reply, reason: str) -> scripts.Reply:
     """Return the reply of a judge; a number is the score of a verdict with the `reason`."""
-    if isinstance(reply, Delay):
+    if isinstance(reply, scripts.Delay):
         return replace(reply, reply=_verdict(reply.reply, reason))
     return {"score": reply, "reason": reason} if isinstance(reply, int | float) else reply
 
@@ -302,7 +287,7 @@ def _verdict(reply: float | Reply, reason: str) -> Reply:
 class _Take:
     seconds: float
     message: AIMessage
-    fault: Fault | None
+    fault: scripts.Fault | None
 
     def result(self) -> ChatResult:
         """Return the reply in LangChain's form, or raise the error of a scripted `Fault`."""
@@ -313,7 +298,7 @@ class _Take:
     def chunks(self) -> Iterator[ChatGenerationChunk]:
         """Yield the reply in pieces, then its metadata; raise a `Fault` after its `after_tokens` pieces."""
         content = self.message.content
-        tokens = tokens_of(content) if isinstance(content, str) else []
+        tokens = scripts.tokens_of(content) if isinstance(content, str) else []
         for token in tokens[: self.fault.after_tokens if self.fault else None]:
             yield ChatGenerationChunk(message=AIMessageChunk(content=token))
         if self.fault is not None:
@@ -329,14 +314,14 @@ class _Request:
     tool_names: Sequence[str]
     schema_name: str | None
 
-    def message_for(self, reply: Reply) -> AIMessage:
+    def message_for(self, reply: scripts.Reply) -> AIMessage:
         match reply:
             case AIMessage():
                 return reply.model_copy(deep=True)
-            case ToolCalls():
+            case scripts.ToolCalls():
                 calls = [self._call(*item) for item in enumerate(reply.calls)]
                 return AIMessage(self._filled(reply.text), tool_calls=calls)
-            case Truncated():
+            case scripts.Truncated():
                 message = self._as_reply(self._filled(reply.text))
                 message.response_metadata["finish_reason"] = "length"
                 return message
@@ -344,7 +329,7 @@ class _Request:
                 return self._as_reply(self._filled(reply))
             case Mapping():
                 return self._as_reply(json.dumps(dict(reply), ensure_ascii=False))
-        raise AssertionError(f"{reply!r} is no reply to {question_of(self.messages)!r}")
+        raise AssertionError(f"{reply!r} is no reply to {scripts.question_of(self.messages)!r}")
 
     def _as_reply(self, text: str) -> AIMessage:
         """Return a text as the reply; for structured output, as a call of the schema's tool.
@@ -383,7 +368,7 @@ class _Request:
 
         Without results after the question, the text is unchanged.
         """
-        if not results_after_question(self.messages):
+        if not scripts.results_after_question(self.messages):
             return text
         newest = takewhile(lambda m: isinstance(m, ToolMessage), reversed(self.messages))
         results = [str(message.text) for message in newest]
@@ -411,4 +396,4 @@ def _with_metadata(
 def _count(message: BaseMessage) -> int:
     calls = message.tool_calls if isinstance(message, AIMessage) else []
     call_texts = [f"{call['name']} {json.dumps(call['args'], default=str)}" for call in calls]
-    return sum(len(tokens_of(text)) for text in (str(message.text), *call_texts))
+    return sum(len(scripts.tokens_of(text)) for text in (str(message.text), *call_texts))

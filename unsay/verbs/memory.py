@@ -5,21 +5,10 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
+from unsay.context import topics
 from unsay.context.compaction import Compaction, with_partners
 from unsay.context.plan import Omission, PlanContext
 from unsay.context.summaries import Summarizer, compact_with_model
-from unsay.context.topics import (
-    TopicScoped,
-    by_topic,
-    cleared_ids,
-    compaction_without,
-    current_topic_id,
-    forgotten_ids,
-    kept_messages,
-    pinned_ids,
-    topic_starts,
-    without_forgotten,
-)
 from unsay.effects import Steps, off_loop
 from unsay.errors import InputError
 from unsay.events import event_types
@@ -152,11 +141,11 @@ def forget_tool_results(
     if not 0 <= below <= 1:
         raise InputError(f"tool_results_below={below!r} is not a score: give a number from 0 to 1")
     segments, messages = state.get("segments", []), state["messages"]
-    in_topic = by_topic(messages, segments).get(current_topic_id(segments) or "", [])
+    in_topic = topics.by_topic(messages, segments).get(topics.current_topic_id(segments) or "", [])
     questions = [text_of(m) for m in in_topic if is_question(m)]
     if order.question:
         questions = [order.question]
-    pinned = {messages[i].id for i in with_partners(messages, pinned_ids(state))}
+    pinned = {messages[i].id for i in with_partners(messages, topics.pinned_ids(state))}
     protected_ids = {*pinned, *left_out(state, state.get("forgotten", [])), *unanswered_ids(state)}
 
     ids: list[str] = []
@@ -340,7 +329,7 @@ def _planner(scope: Scope) -> Any:
     It may have a summarizer of its own.
     """
     strategy = scope.services.strategy
-    return strategy.within if isinstance(strategy, TopicScoped) else strategy
+    return strategy.within if isinstance(strategy, topics.TopicScoped) else strategy
 
 
 def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[PlanContext]:
@@ -352,13 +341,15 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
     settings, services = scope.settings, scope.services
     messages, segments = state["messages"], state.get("segments", [])
     forgotten, texts = state.get("forgotten", []), scope.texts(messages)
-    hidden = forgotten_ids(messages, segments, forgotten, pending=pending)
-    visible = without_forgotten(messages, segments, forgotten, texts, pending=pending)
+    hidden = topics.forgotten_ids(messages, segments, forgotten, pending=pending)
+    visible = topics.without_forgotten(messages, segments, forgotten, texts, pending=pending)
     request_messages = [
         as_sent(m) for m in spoken(visible) if m.type != "system" and m.id not in pending
     ]
     excluded = {m.id or "" for m in messages} - {m.id or "" for m in request_messages}
-    starts, shown_topics = topic_starts(messages, segments, state.get("expanded", []), excluded)
+    starts, shown_topics = topics.topic_starts(
+        messages, segments, state.get("expanded", []), excluded
+    )
     steps_so_far = len(state.get("operations", []))
 
     def ask(request: Sequence[AnyMessage], model: Any) -> Steps[Any]:
@@ -373,23 +364,23 @@ def _plan_context(state: State, scope: Scope, pending: Sequence[str]) -> Steps[P
         messages=request_messages,
         count=TokenCounter().count,
         texts=texts,
-        compaction=compaction_without(
+        compaction=topics.compaction_without(
             messages,
             segments,
             state.get("compaction", Compaction()),
             forgotten=hidden,
-            cleared=cleared_ids(messages, forgotten),
+            cleared=topics.cleared_ids(messages, forgotten),
         ),
         window_tokens=settings.context_window_tokens,
-        pins=pinned_ids(state),
+        pins=topics.pinned_ids(state),
         ask=ask,
         has_summarizer=settings.summaries == "model" and services.summarizer is not None,
         segments=starts if settings.topics != "off" else (),
         expanded=shown_topics,
         minutes=services.clock().timestamp() / 60,
     )
-    if isinstance(services.strategy, TopicScoped):
+    if isinstance(services.strategy, topics.TopicScoped):
         return services.strategy.scoped(ctx)
-    message_limit = kept_messages(settings.on_topic_change)
+    message_limit = topics.kept_messages(settings.on_topic_change)
     is_scoped = settings.topics != "off"
-    return TopicScoped(kept_messages=message_limit).scoped(ctx) if is_scoped else ctx
+    return topics.TopicScoped(kept_messages=message_limit).scoped(ctx) if is_scoped else ctx
