@@ -10,12 +10,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Annotated, Any, NotRequired, Self, cast
 
-from langchain_core.messages import (
-    AnyMessage,
-    BaseMessage,
-    RemoveMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AnyMessage, BaseMessage, RemoveMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_READ
 from langgraph.channels.binop import BinaryOperatorAggregate

@@ -21,14 +21,7 @@ from unsay.cli.output import (
     usage_error,
 )
 from unsay.cli.prompt import forget_thread
-from unsay.cli.run import (
-    Opened,
-    existing_thread,
-    is_confirmed,
-    listed_database,
-    on_thread,
-    rows_of,
-)
+from unsay.cli.run import Opened, existing_thread, is_confirmed, listed_database, on_thread, rows_of
 from unsay.cli.terminal import (
     UNBOUNDED,
     WIDE,

@@ -9,12 +9,7 @@ from typing import Any, Protocol
 from unsay.arguments import check_arity, check_returns, configurable, shown
 from unsay.context.plan import WORDING, Plan, PlanContext
 from unsay.effects import Steps, is_own, user_call
-from unsay.errors import (
-    ConfigurationError,
-    ContextOverflowError,
-    ModelError,
-    SummarizationError,
-)
+from unsay.errors import ConfigurationError, ContextOverflowError, ModelError, SummarizationError
 
 _OVERFLOW = WORDING["overflow"]
 OVERFLOW_CODES = frozenset(_OVERFLOW["codes"])

@@ -9,13 +9,7 @@ from langchain_core.messages import AnyMessage, ToolMessage
 from unsay.arguments import configurable
 from unsay.context.compaction import Compaction, Span, with_partners
 from unsay.context.plan import Plan, PlanContext
-from unsay.context.strategy import (
-    Strategy,
-    call_strategy,
-    check_least,
-    check_strategy,
-    plan_if_due,
-)
+from unsay.context.strategy import Strategy, call_strategy, check_least, check_strategy, plan_if_due
 from unsay.context.windows import ThreeStage
 from unsay.effects import Steps
 from unsay.messages.annotations import annotate, is_document, is_irrelevant, spoken

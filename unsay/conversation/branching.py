@@ -20,12 +20,7 @@ from unsay.history.checkpoints import RESERVED, find_checkpoint
 from unsay.history.threads import entry_of, find_session, revise
 from unsay.messages.annotations import annotation_of, is_answer, spoken
 from unsay.moves import restore as restoring
-from unsay.moves.restore import (
-    BRANCH_PREFIX,
-    COMPARED,
-    branch_until,
-    find_stored_branch,
-)
+from unsay.moves.restore import BRANCH_PREFIX, COMPARED, branch_until, find_stored_branch
 from unsay.phrases import Verb
 from unsay.results.lists import Branch, Diff, Side, branch_of, removed_branch
 from unsay.results.results import Rows

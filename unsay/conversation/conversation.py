@@ -6,13 +6,7 @@ from typing import Any, Self
 from langchain_core.messages import AnyMessage
 
 from unsay.context.plan import Omission
-from unsay.conversation import (
-    branching,
-    model_calls,
-    records,
-    timeline,
-    turn_lifecycle,
-)
+from unsay.conversation import branching, model_calls, records, timeline, turn_lifecycle
 from unsay.conversation.branching import LIVE
 from unsay.conversation.collections import Lessons, Pins, Ratings
 from unsay.conversation.facade import Blocking, OpenedThread, checks_arguments, streamed

@@ -18,15 +18,7 @@ from unsay.history.branch import Label, list_stored_branches, replace_tail
 from unsay.history.checkpoints import find_checkpoint
 from unsay.history.threads import ThreadInfo, find_session, purge_items, purge_thread
 from unsay.memory.lessons import Lesson, lessons_in, rating_of
-from unsay.messages.annotations import (
-    annotation_of,
-    answer_of_turn,
-    answered_turns,
-    answers_by_turn,
-    in_turns,
-    is_question,
-    spoken,
-)
+from unsay.messages import annotations
 from unsay.messages.content import calls_of, language_of, text_of
 from unsay.moves.compensate import compensations_of
 from unsay.protocols import Exchange
@@ -168,11 +160,11 @@ def preview(
     label = Label(kind="person", reason="preview", created_at="")
     change = replace_tail(live, base, label=label)
     removed = change.branch["messages"]
-    messages = spoken(removed)
+    messages = annotations.spoken(removed)
     return Preview(
         at=place_name(state, base, thread.scope().texts(state["messages"])).strip(),
-        turns=len(answered_turns(removed)),
-        questions=tuple(text_of(m) for m in messages if is_question(m)),
+        turns=len(annotations.answered_turns(removed)),
+        questions=tuple(text_of(m) for m in messages if annotations.is_question(m)),
         message_ids=tuple(m.id or "" for m in messages),
         checkpoints=tuple(map(Checkpoint.of, change.branch["checkpoints"])),
         tool_calls=tuple(call.name for m in messages for call in calls_of(m)),
@@ -209,8 +201,8 @@ def ratings(thread: ThreadHandle) -> Steps[tuple[Mapping[str, Any], ...]]:
                     "earlier": [list(pair) for pair in exchange.earlier],
                     "label": rating["label"],
                     "note": rating["note"],
-                    "score": annotation_of(answer).get("score"),
-                    "source": annotation_of(answer).get("source"),
+                    "score": annotations.annotation_of(answer).get("score"),
+                    "source": annotations.annotation_of(answer).get("source"),
                 }
             )
     return Rows(rows)
@@ -226,13 +218,13 @@ Answered = tuple[int, str, AnyMessage, Exchange]
 
 def exchanges(state: State) -> Iterable[Answered]:
     """Yield each answered turn: its number, question (maybe empty), answer, and what a judge is sent."""
-    messages = in_turns(state["messages"])
+    messages = annotations.in_turns(state["messages"])
     places = {message.id: place for place, message in enumerate(messages)}
     start = 0
-    for number, answers in enumerate(answers_by_turn(messages), 1):
-        answer = answer_of_turn(answers)
+    for number, answers in enumerate(annotations.answers_by_turn(messages), 1):
+        answer = annotations.answer_of_turn(answers)
         steps = messages[start : places[answer.id]]
-        question = next((m for m in reversed(steps) if is_question(m)), None)
+        question = next((m for m in reversed(steps) if annotations.is_question(m)), None)
         tools = [m for m in steps if isinstance(m, ToolMessage) or m.type == "ai"]
         exchange = exchange_of(question, answer, messages[:start], tools)
         yield number, exchange.question, answer, exchange

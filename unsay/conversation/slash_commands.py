@@ -14,12 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
 from unsay.conversation.thread import ThreadHandle
 from unsay.decisions import refuse_undecided
 from unsay.effects import Steps
-from unsay.errors import (
-    ConfirmationNeededError,
-    ConflictError,
-    StorageError,
-    UnsayError,
-)
+from unsay.errors import ConfirmationNeededError, ConflictError, StorageError, UnsayError
 from unsay.history.branch import find_place, put_places
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.content import preview, text_of

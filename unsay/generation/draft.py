@@ -8,12 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    BaseMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, convert_to_messages
 
 from unsay.context.compaction import Compaction, summary_message, with_partners
 from unsay.context.manifest import Manifest, ModelCall, WindowUse, manifest_of
@@ -30,12 +25,7 @@ from unsay.generation.context_builder import (
     plans_at_end,
     strategy_of,
 )
-from unsay.llm.call import (
-    ModelRequest,
-    ask_model,
-    longest_reply,
-    with_room,
-)
+from unsay.llm.call import ModelRequest, ask_model, longest_reply, with_room
 from unsay.llm.gateway import answered_by, replies_in
 from unsay.memory.recall import ASKED_TOKENS, if_possible, search_transcript
 from unsay.messages.annotations import KEY

@@ -14,22 +14,12 @@ from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, InputError, RunConflictError, UnknownRunError
 from unsay.history.threads import find_session, refuse_ended
 from unsay.messages.content import preview
-from unsay.storage import pagination
-from unsay.storage.items import (
-    digest_of,
-    drop_items,
-    freeze,
-    get_item,
-    put_item,
-    reading,
-    thaw,
-    thread_namespace,
-)
+from unsay.storage import items, pagination
 from unsay.types import Printed, RunPhase, RunStatus
 
 MOST_KEPT = 8
 
-requests_namespace = partial(thread_namespace, "requests")
+requests_namespace = partial(items.thread_namespace, "requests")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,14 +58,16 @@ def keep_request(store: BaseStore, thread_id: str, request: FailedRequest) -> St
         "messages": [message_to_dict(message) for message in value.pop("messages")],
         "payload": value.pop("payload"),
     }
-    yield from put_item(store, namespace, key, {**value, "sent": freeze(request_body, dense=True)})
+    yield from items.put_item(
+        store, namespace, key, {**value, "sent": items.freeze(request_body, dense=True)}
+    )
     times = yield from pagination.read_items(
         store, namespace, lambda item: (item.value.get("at", ""), item.key)
     )
     # The new one is kept, even if the clock is behind.
     oldest = [old_key for _, old_key in sorted(times) if old_key != key][: 1 - MOST_KEPT]
     if oldest:
-        yield from drop_items(store, namespace, oldest)
+        yield from items.drop_items(store, namespace, oldest)
 
 
 def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]]:
@@ -86,8 +78,8 @@ def list_requests(store: BaseStore, thread_id: str) -> Steps[list[FailedRequest]
 
     def read(item: Item) -> FailedRequest:
         value = dict(item.value)
-        with reading("A stored request"):
-            request_body = thaw(value.pop("sent"))
+        with items.reading("A stored request"):
+            request_body = items.thaw(value.pop("sent"))
             messages = messages_from_dict(request_body["messages"])
             return FailedRequest(**value, messages=messages, payload=request_body["payload"])
 
@@ -259,13 +251,13 @@ def _choices(words: Collection[str]) -> str:
 def run_named_after(thread_id: str | None, origin: str | None) -> str:
     """Return the id, a hash, of the run that `origin` starts: a question or a LangGraph checkpoint."""
     seed = f"{thread_id}\x00{origin}"
-    return f"run-{digest_of(seed)[:16]}"
+    return f"run-{items.digest_of(seed)[:16]}"
 
 
 RUNS = ("unsay", "runs")
 
 # Cached, since `run_of` needs it for every item of a list.
-runs_namespace = lru_cache(maxsize=1_024)(partial(thread_namespace, "runs"))
+runs_namespace = lru_cache(maxsize=1_024)(partial(items.thread_namespace, "runs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,12 +327,12 @@ def put_run(store: BaseStore, run: Run) -> Call[None]:
     value = {name: item for name, item in field_values.items() if item is not None and item != {}}
     if run.suspension is not None:  # as ASCII text, since a store's JSON refuses some characters
         value["suspension"] = {**asdict(run.suspension), "body": plain(run.suspension.body)}
-    return put_item(store, runs_namespace(run.thread_id), run.run_id, value)
+    return items.put_item(store, runs_namespace(run.thread_id), run.run_id, value)
 
 
 def find_run(store: BaseStore, thread_id: str, run_id: str) -> Steps[Run | None]:
     """Return a run; `None` if it does not exist. `DatabaseCorruptError` if its item is no run."""
-    item = yield from get_item(store, runs_namespace(thread_id), run_id)
+    item = yield from items.get_item(store, runs_namespace(thread_id), run_id)
     return checked_run(item, thread_id, run_id)
 
 

@@ -19,6 +19,7 @@ from unsay.history.unsaved_answers import UNSAVED
 from unsay.phrases import Verb
 from unsay.retrieval.terms import RecallIndex
 from unsay.retrieval.vectors import Vector
+from unsay.storage import pagination
 from unsay.storage.base import THREADS, Database, Purged
 from unsay.storage.items import (
     Kind,
@@ -27,16 +28,6 @@ from unsay.storage.items import (
     put_item,
     thaw_messages,
     thread_namespace,
-)
-from unsay.storage.pagination import (
-    are_labels,
-    check_labels,
-    check_word,
-    moment_of,
-    page_text,
-    read_items,
-    scan,
-    window,
 )
 from unsay.types import Offloaded, Printed, Segment
 
@@ -147,14 +138,14 @@ def entry_of(item: Item) -> ThreadInfo | None:
     known_fields = {name: value for name, value in item.value.items() if name in _FIELDS}
     try:
         entry = ThreadInfo(thread_id=item.key, **known_fields)
-        moment_of(entry.created_at)
-        check_word("status", entry.status, SessionStatus)
+        pagination.moment_of(entry.created_at)
+        pagination.check_word("status", entry.status, SessionStatus)
     except (InputError, TypeError, ValueError):
         return None
     texts = (entry.title, entry.updated_at)
     is_valid = all(isinstance(text, str) for text in texts) and isinstance(entry.turns, int)
     in_own_namespace = tuple(item.namespace) == THREADS
-    return entry if in_own_namespace and is_valid and are_labels(entry.labels) else None
+    return entry if in_own_namespace and is_valid and pagination.are_labels(entry.labels) else None
 
 
 def list_threads(store: BaseStore) -> list[ThreadInfo]:
@@ -162,7 +153,7 @@ def list_threads(store: BaseStore) -> list[ThreadInfo]:
 
     Damaged items, and those that are not entries, are skipped.
     """
-    entries = drive(scan(store, THREADS, entry_of))
+    entries = drive(pagination.scan(store, THREADS, entry_of))
     return sorted(entries, key=lambda entry: entry.updated_at, reverse=True)
 
 
@@ -174,7 +165,7 @@ class SessionPage(Printed):
     cursor: str | None
 
     def __str__(self) -> str:
-        return page_text(self.sessions, self.cursor)
+        return pagination.page_text(self.sessions, self.cursor)
 
 
 def find_session(store: BaseStore, thread_id: str) -> Steps[ThreadInfo | None]:
@@ -202,7 +193,7 @@ def _read_item(store: BaseStore, thread_id: str) -> Steps[Item | None]:
             str(error),
         )
         # A filter compares the fields without their checksum.
-        ended = yield from scan(
+        ended = yield from pagination.scan(
             store,
             THREADS,
             lambda it: it if it.key == thread_id else None,
@@ -248,7 +239,7 @@ def begin(
     """
     if not thread_id:
         raise InputError(f"thread_id={thread_id!r} is not an id: use 1 character or more")
-    checked_labels = check_labels(labels)
+    checked_labels = pagination.check_labels(labels)
     session = yield from find_session(store, thread_id)
     if session is not None:
         refuse_ended(session)
@@ -278,7 +269,9 @@ def label(
     `UnknownThreadError` if there is neither a session nor a label to set. The caller must hold the
     thread's lock.
     """
-    added = check_labels({name: value for name, value in labels.items() if value is not None})
+    added = pagination.check_labels(
+        {name: value for name, value in labels.items() if value is not None}
+    )
     find = find_session if added else get_session
     session = yield from find(store, thread_id)
     before = session.labels if session else {}
@@ -376,7 +369,7 @@ def purge_items(store: BaseStore, thread_id: str) -> Steps[Purged]:
     items = 0
     for kind in get_args(Kind):
         namespace = thread_namespace(kind, thread_id)
-        keys = yield from read_items(store, namespace, lambda item: item.key)
+        keys = yield from pagination.read_items(store, namespace, lambda item: item.key)
         if keys:
             yield from drop_items(store, namespace, keys)
         items += len(keys)
@@ -429,12 +422,12 @@ def search_sessions(
         InputError: An argument is invalid.
     """
     if status is not None:
-        check_word("status", status, SessionStatus)
-    session_window = window(
+        pagination.check_word("status", status, SessionStatus)
+    session_window = pagination.window(
         "sessions", labels=labels, since=since, until=until, cursor=cursor, limit=limit
     )
     equal = None if status != "ended" else {"status": status}
-    entries = yield from scan(store, THREADS, entry_of, equal=equal)
+    entries = yield from pagination.scan(store, THREADS, entry_of, equal=equal)
     matching = (
         entry
         for entry in entries
@@ -445,4 +438,4 @@ def search_sessions(
 
 
 def _place(entry: ThreadInfo) -> tuple[datetime, str, str]:
-    return moment_of(entry.created_at), entry.thread_id, ""
+    return pagination.moment_of(entry.created_at), entry.thread_id, ""

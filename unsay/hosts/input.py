@@ -11,11 +11,7 @@ from functools import partial
 from typing import Annotated, Any
 from uuid import UUID, uuid4
 
-from langchain_core.messages import (
-    AnyMessage,
-    BaseMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AnyMessage, BaseMessage, convert_to_messages
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command, Overwrite, StateUpdate
 from pydantic import BaseModel, BeforeValidator, WithJsonSchema

@@ -36,17 +36,9 @@ from unsay.hosts.time_travel import END_NODE, Place, due_again, is_orphan, place
 from unsay.moves.reconcile import false_claims, with_messages
 from unsay.runtime import Scope, Services
 from unsay.state import State, Update
+from unsay.storage import writer_lock
 from unsay.storage.base import LOST_ADVICE, follow_or_refuse
 from unsay.storage.leases import LOST, Leases
-from unsay.storage.writer_lock import (
-    AROUND,
-    Hold,
-    SaverLease,
-    WriterLock,
-    leases_of,
-    lock_on,
-    take_thread,
-)
 from unsay.transcript.live import readable_branches
 from unsay.transcript.record import message_body, write_ahead
 from unsay.turn.runs import keep_beside
@@ -296,7 +288,7 @@ async def one_writer_awaited(
 
 
 @contextmanager
-def inside(config: RunnableConfig | None) -> Iterator[Hold]:
+def inside(config: RunnableConfig | None) -> Iterator[writer_lock.Hold]:
     """Yield the hold of a run while one of its nodes works; `verify` it before the node's commit.
 
     Meanwhile code of the node that wants to write to the same thread gets `ThreadBusyError` at once,
@@ -304,14 +296,14 @@ def inside(config: RunnableConfig | None) -> Iterator[Hold]:
     nothing.
     """
     hold = (config or {}).get("configurable", {}).get(HOLD)
-    if not isinstance(hold, Hold):
-        yield Hold(WriterLock(), lease=None)
+    if not isinstance(hold, writer_lock.Hold):
+        yield writer_lock.Hold(writer_lock.WriterLock(), lease=None)
         return
-    token = AROUND.set((*AROUND.get(), hold))
+    token = writer_lock.AROUND.set((*writer_lock.AROUND.get(), hold))
     try:
         yield hold
     finally:
-        AROUND.reset(token)
+        writer_lock.AROUND.reset(token)
 
 
 def _is_nested(place: Mapping[str, Any]) -> bool:
@@ -321,7 +313,7 @@ def _is_nested(place: Mapping[str, Any]) -> bool:
 
 def _turn_in(
     graph: CompiledStateGraph[Any, Any, Any, Any], place: Mapping[str, Any]
-) -> Steps[Hold]:
+) -> Steps[writer_lock.Hold]:
     """Wait until no other run has the state that a graph with `checkpointer=True` keeps in a parent.
 
     An agent's parallel tool calls are such runs. Only they wait; the caller releases the result.
@@ -330,7 +322,7 @@ def _turn_in(
     if graph.checkpointer is True and _is_nested(place):
         namespace = recast_checkpoint_ns(place.get(CONFIG_KEY_CHECKPOINT_NS, ""))
         state = (place.get("thread_id"), namespace, id(place.get(CONFIG_KEY_CHECKPOINTER)))
-    return (yield from take_thread(_RUNS, str(state), wait_seconds=TURN_SECONDS))
+    return (yield from writer_lock.take_thread(_RUNS, str(state), wait_seconds=TURN_SECONDS))
 
 
 def _hold_on(
@@ -339,7 +331,7 @@ def _hold_on(
     services: Services,
     *,
     is_held: bool,
-) -> Steps[Hold | None]:
+) -> Steps[writer_lock.Hold | None]:
     """Take the thread that a configuration names; `None` without a thread id or a checkpointer.
 
     With `is_held` it is the hold that the caller has already. `None` also inside another unsay
@@ -347,22 +339,22 @@ def _hold_on(
     time; the thread's id is not checked here.
     """
     if _is_nested(place):
-        if isinstance(place.get(HOLD), Hold):
+        if isinstance(place.get(HOLD), writer_lock.Hold):
             return None
         return (yield from hold_for_parent(place))
     thread_id = place.get("thread_id")
     saver = place.get(CONFIG_KEY_CHECKPOINTER, graph.checkpointer)
     if thread_id is None or not isinstance(saver, BaseCheckpointSaver):
         return None
-    leases = leases_of(saver)
+    leases = writer_lock.leases_of(saver)
     if is_held:
-        return lock_on(leases, str(thread_id)).hold
+        return writer_lock.lock_on(leases, str(thread_id)).hold
     wait = services.settings.thread_wait_seconds
-    return (yield from take_thread(leases, str(thread_id), wait_seconds=wait))
+    return (yield from writer_lock.take_thread(leases, str(thread_id), wait_seconds=wait))
 
 
 def _with_hold(
-    config: RunnableConfig | None, hold: Hold | None, place: Mapping[str, Any]
+    config: RunnableConfig | None, hold: writer_lock.Hold | None, place: Mapping[str, Any]
 ) -> RunnableConfig | None:
     if hold is None:
         return config
@@ -374,17 +366,17 @@ def _with_hold(
     return hold_config
 
 
-def _lease_of(hold: Hold | None) -> SaverLease | None:
+def _lease_of(hold: writer_lock.Hold | None) -> writer_lock.SaverLease | None:
     """Return the lease of a hold if its checkpointer cannot check it at each write; else `None`."""
     lease = None if hold is None else hold.lease
-    return lease if isinstance(lease, SaverLease) and lease.token is not None else None
+    return lease if isinstance(lease, writer_lock.SaverLease) and lease.token is not None else None
 
 
 def _put_right(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     config: RunnableConfig | None,
     services: Services,
-    hold: Hold | None,
+    hold: writer_lock.Hold | None,
     lost: int | None = None,
 ) -> Steps[None]:
     """Call `put_right` if a writer that lost the thread may still have written; else do nothing.
@@ -397,7 +389,7 @@ def _put_right(
         yield from put_right(place, lease.unreleased, lost)
 
 
-def _verified(hold: Hold | None) -> Steps[None]:
+def _verified(hold: writer_lock.Hold | None) -> Steps[None]:
     """After a run or an update, raise `ThreadBusyError` if another writer took over the thread.
 
     Without a hold nothing is done, nor if the database checks the lease at each write.
@@ -410,7 +402,7 @@ def _put_right_later(
     graph: CompiledStateGraph[Any, Any, Any, Any],
     config: RunnableConfig | None,
     services: Services,
-    lost: Hold | None,
+    lost: writer_lock.Hold | None,
 ) -> Steps[None]:
     """Take the thread again after a run lost it, and keep what was written too late as a branch.
 

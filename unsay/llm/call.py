@@ -33,16 +33,7 @@ from unsay.context.strategy import is_context_overflow
 from unsay.decisions import ask_person, read_permission, spending_request
 from unsay.effects import Call, Steps, off_loop
 from unsay.errors import BudgetDeclinedError
-from unsay.llm.gateway import (
-    Gate,
-    answered_by,
-    may_be_charged,
-    messages_in,
-    pause,
-    replies_in,
-    used_by,
-    whole,
-)
+from unsay.llm import gateway
 from unsay.llm.usage_account import Grant, account_of_thread, note_spent
 from unsay.messages.content import text_of
 from unsay.models.factory import inner_of, is_chat_model, is_graph, name_of, resolve_model
@@ -120,7 +111,7 @@ class AgentReplies(BaseCallbackHandler):
         """Keep the reply of one call; `ConnectionClosedError` if it has no end."""
         generations = (each for several in response.generations for each in several)
         messages = (each.message for each in generations if isinstance(each, ChatGeneration))
-        self.replies += [whole(each) for each in messages if isinstance(each, AIMessage)]
+        self.replies += [gateway.whole(each) for each in messages if isinstance(each, AIMessage)]
 
 
 T = TypeVar("T")
@@ -175,7 +166,7 @@ class ModelRequest:
     @property
     def texts(self) -> Texts:
         """Texts in the language of the prompt."""
-        return self.scope.texts(list(messages_in(self.value)))
+        return self.scope.texts(list(gateway.messages_in(self.value)))
 
     @property
     def prompt(self) -> int:
@@ -213,13 +204,13 @@ class ModelRequest:
 
     def spent(self, reply: Any) -> pricing.Tally:
         """Return the tokens and cost of the call as the reply reports them, else as estimated."""
-        return self.spent_by(replies_in(reply, self.value), self.prompt)
+        return self.spent_by(gateway.replies_in(reply, self.value), self.prompt)
 
     def spent_by(self, replies: list[AIMessage], prompt: int) -> pricing.Tally:
         """Return the tokens and cost of replies as they report them, else of `prompt` tokens."""
-        settings, usage = self.scope.settings, used_by(replies, prompt)
+        settings, usage = self.scope.settings, gateway.used_by(replies, prompt)
         model, fallback = name_of(self.model), settings.fallback_model
-        name = answered_by(replies)
+        name = gateway.answered_by(replies)
         prices = pricing.reply_prices(name, settings.prices, model=model, fallback=fallback)
         if prices is None and is_graph(self.model) and self.limits.counts_costs:
             prices = pricing.highest_prices(settings.prices)
@@ -246,7 +237,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     # Only an answer may interrupt: other calls follow an answer that is paid for already, and an
     # interrupt would run their node again from its start.
     if request.purpose != "answer" and is_graph(request.model):
-        request = replace(request, value={"messages": messages_in(request.value)})
+        request = replace(request, value={"messages": gateway.messages_in(request.value)})
     models = {name_of(request.model) or request.purpose: request.model}
     other = request.scope.settings.fallback_model
     if request.fallback and other and other not in models and not is_graph(request.model):
@@ -260,7 +251,7 @@ def ask_model(request: ModelRequest) -> Steps[Any]:
     if request.purpose != "answer" or request.scope.in_graph:
         yield from note_spent(request.scope, {request.purpose: request.spent(reply)})
     is_state = request.purpose != "answer" and isinstance(reply, Mapping) and "messages" in reply
-    return messages_in(reply)[-1] if is_state else reply
+    return gateway.messages_in(reply)[-1] if is_state else reply
 
 
 def with_room(request: ModelRequest, steps: Callable[[], Steps[T]]) -> Steps[T]:
@@ -299,7 +290,7 @@ def _paid(request: ModelRequest, models: Mapping[str, Model]) -> Steps[Any]:
     if delay:
         level = pressure(check.usage)
         scope.emit("backpressure", delay_ms=delay, usage=check.usage, pressure=level)
-        yield from pause(delay)
+        yield from gateway.pause(delay)
     charged = _Charged()
     try:
         reply = yield from _asked(request, models, charged)
@@ -405,16 +396,16 @@ def _asked(request: ModelRequest, models: Mapping[str, Model], charged: _Charged
     if not is_single:  # its own calls would wait for the place that it occupies
         ((name, call),) = calls.items()
         try:
-            return whole((yield from call), request.value)
+            return gateway.whole((yield from call), request.value)
         except Exception as error:  # an agent may raise any class
             # An interrupted agent goes on later, and its reply then has these messages too.
             charged.replies.extend([] if isinstance(error, GraphBubbleUp) else heard.replies)
-            charged.names.extend([name] if may_be_charged(error) else [])
+            charged.names.extend([name] if gateway.may_be_charged(error) else [])
             raise
     for name in list(calls)[1:]:
         calls[name] = _after(partial(_take_back, request, stream, BROKEN), calls[name])
     try:
-        return (yield from scope.services.sole(Gate.of).through(calls, charged.names))
+        return (yield from scope.services.sole(gateway.Gate.of).through(calls, charged.names))
     except Exception as error:  # a client may raise any class
         if is_context_overflow(error):
             _take_back(request, stream, TOO_LONG)
@@ -481,7 +472,7 @@ def longest_reply(runnable: Runnable[Any, Any], purpose: Purpose) -> int:
 
 def prompt_tokens(value: Any) -> int:
     """Return an estimate of the tokens of a prompt: text, messages, or a mapping with `messages`."""
-    return TokenCounter().count(messages_in(value))
+    return TokenCounter().count(gateway.messages_in(value))
 
 
 # Status codes with which servers refuse a parameter or a structured reply.

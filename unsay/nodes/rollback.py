@@ -17,11 +17,7 @@ from unsay.transcript.automatic import (
     turn_step,
     without_base,
 )
-from unsay.transcript.live import (
-    count_changes,
-    place_name,
-    with_step,
-)
+from unsay.transcript.live import count_changes, place_name, with_step
 from unsay.transcript.pending import refused
 from unsay.transcript.record import add_note
 from unsay.turn import delivery

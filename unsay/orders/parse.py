@@ -7,9 +7,7 @@ from difflib import get_close_matches
 
 from langchain_core.messages import AnyMessage, BaseMessage
 
-from unsay.messages.annotations import (
-    is_question,
-)
+from unsay.messages.annotations import is_question
 from unsay.messages.content import blocks_of, text_of
 from unsay.orders.orders import ALIASES, NOT_IN_GRAPH, READING, SLASH_COMMANDS, VERBS
 from unsay.settings.settings import Settings

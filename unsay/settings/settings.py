@@ -11,13 +11,7 @@ from os.path import abspath
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 from pydantic_settings import (
     EnvSettingsSource,
     PydanticBaseSettingsSource,

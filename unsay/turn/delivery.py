@@ -17,12 +17,7 @@ from unsay.history.branch import Label, as_one, replace_tail
 from unsay.history.compensations import AttemptName, Report, find_draft, put_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer, UnsavedAttempt
 from unsay.memory.lessons import LESSONS, lessons_of_turn
-from unsay.messages.annotations import (
-    annotate,
-    notice,
-    spoken,
-    with_verdict,
-)
+from unsay.messages.annotations import annotate, notice, spoken, with_verdict
 from unsay.messages.content import is_empty, sources_of, text_of
 from unsay.moves.compensate import keeps_effects, note_own_calls
 from unsay.moves.reconcile import UNDONE, failed_tag

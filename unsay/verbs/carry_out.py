@@ -10,29 +10,11 @@ from typing import Any, TypeVar
 from unsay.effects import Steps
 from unsay.errors import UnsayError
 from unsay.orders import order as orders
-from unsay.orders.order import (
-    Order,
-    Retry,
-    Rollback,
-    SaveCheckpoint,
-    Undo,
-    order_values,
-    read_order,
-    typed_order,
-)
 from unsay.orders.orders import NOT_IN_GRAPH, check_argument
 from unsay.orders.parse import ALONE, REFUSE, SUGGEST
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
-from unsay.state import (
-    Command,
-    NoticeDue,
-    RollbackRequest,
-    State,
-    StateDraft,
-    Update,
-    with_update,
-)
+from unsay.state import Command, NoticeDue, RollbackRequest, State, StateDraft, Update, with_update
 from unsay.transcript.pending import PendingInput, check_message, turn_left_open
 from unsay.turn.checkpoints import checkpoint_by_order
 from unsay.types import Turn
@@ -41,7 +23,7 @@ from unsay.verbs.outcome import Outcome
 
 T = TypeVar("T")
 
-VERBS: dict[type[Order[Any]], Callable[[Any, StateDraft, Scope], Steps[Outcome[Any]]]] = {
+VERBS: dict[type[orders.Order[Any]], Callable[[Any, StateDraft, Scope], Steps[Outcome[Any]]]] = {
     orders.SaveCheckpoint: moves.checkpoint,
     orders.Rollback: moves.rollback,
     orders.Undo: moves.undo,
@@ -65,7 +47,7 @@ VERBS: dict[type[Order[Any]], Callable[[Any, StateDraft, Scope], Steps[Outcome[A
 """The function of each verb: it applies what it changes to the draft, and returns the outcome."""
 
 
-def carry_out(order: Order[T], state: State, scope: Scope) -> Steps[Outcome[T]]:
+def carry_out(order: orders.Order[T], state: State, scope: Scope) -> Steps[Outcome[T]]:
     """Return what an order leads to, with the update of the state that the caller commits.
 
     Nothing is stored, but tokens may be spent: a summary is written by a model. The scope's `keeps`
@@ -102,10 +84,10 @@ def not_an_order(command: Command, texts: Texts) -> str | None:
     return texts.say(_ANSWERS.get(verb, "not_in_chat"), verb=verb, command=command["argument"])
 
 
-def order_typed(command: Command, texts: Texts) -> Order[Any]:
+def order_typed(command: Command, texts: Texts) -> orders.Order[Any]:
     """Return the order of a typed command; `InputError` for a missing or unreadable argument."""
     check_argument(command["verb"], command["argument"], texts.language)
-    return typed_order(command["verb"], command["argument"])
+    return orders.typed_order(command["verb"], command["argument"])
 
 
 def carry_out_input(
@@ -121,7 +103,12 @@ def carry_out_input(
         if command is not None and (text := not_an_order(command, texts)) is not None:
             return InputOrder(notice=text, refusal="CommandRefused")
         order = _order_of(state, turn, entry, command, texts)
-        if isinstance(order, SaveCheckpoint) and order.task and not turn["done"] and not command:
+        if (
+            isinstance(order, orders.SaveCheckpoint)
+            and order.task
+            and not turn["done"]
+            and not command
+        ):
             # The question is answered in the same run: its checkpoint is made with the answer.
             checkpoint = checkpoint_by_order(state, scope, order.name, reason="task_start")
             turn["task"] = checkpoint["name"]
@@ -131,7 +118,11 @@ def carry_out_input(
         if order.rewrites:
             request, last_turn = request_of(order), state.get("turn")
             stopped = None if last_turn is None or last_turn["done"] else last_turn
-            if isinstance(order, Undo) and stopped and stopped["question_id"] in turn["pending"]:
+            if (
+                isinstance(order, orders.Undo)
+                and stopped
+                and stopped["question_id"] in turn["pending"]
+            ):
                 # A stopped turn is the newest step: its question leaves, and so does what it removed.
                 request["ids"] = stopped["pending"]
                 turn["branches"] = stopped["branches"]
@@ -148,21 +139,25 @@ def carry_out_input(
 
 def _order_of(
     state: State, turn: Turn, entry: PendingInput, command: Command | None, texts: Texts
-) -> Order[Any] | None:
+) -> orders.Order[Any] | None:
     """Return the order that a run's input gives; `None` for a message to answer."""
     values = state.get("order")
     if command is None and entry.question is not None:
         check_message(entry.question)
     if command is not None or values is not None:
-        order = read_order(values or {}) if command is None else order_typed(command, texts)
-        return replace(order, branch=_stopped_branch(state)) if isinstance(order, Retry) else order
+        order = orders.read_order(values or {}) if command is None else order_typed(command, texts)
+        return (
+            replace(order, branch=_stopped_branch(state))
+            if isinstance(order, orders.Retry)
+            else order
+        )
     # A flag next to a request was left by a turn that a crash interrupted.
     target = state.get("rollback_checkpoint_id") or None
     left_over = state.get("rollback_request") is not None and target is None
     if state.get("should_rollback") and not left_over:
-        return Rollback(to=target)
+        return orders.Rollback(to=target)
     if name := state.get("start_task"):
-        return SaveCheckpoint(name=name, task=True)
+        return orders.SaveCheckpoint(name=name, task=True)
     return None
 
 
@@ -173,9 +168,9 @@ def _stopped_branch(state: State) -> str | None:
     return refs[-1]["id"] if is_stopped and refs and refs[-1]["kind"] == "interrupted" else None
 
 
-def request_of(order: Order[Any]) -> RollbackRequest:
+def request_of(order: orders.Order[Any]) -> RollbackRequest:
     """Return the request that the node `rollback` carries an order out."""
-    return RollbackRequest(kind="order", to=None, reason="", order=order_values(order))
+    return RollbackRequest(kind="order", to=None, reason="", order=orders.order_values(order))
 
 
 def carry_out_request(state: State, scope: Scope, request: RollbackRequest) -> Steps[Update]:
@@ -184,7 +179,7 @@ def carry_out_request(state: State, scope: Scope, request: RollbackRequest) -> S
     A host's rollback leaves the question beside it to be answered, and no notice. Raises the
     `UnsayError` that refuses the order.
     """
-    turn, order = state["turn"], read_order(request.get("order", {}))
+    turn, order = state["turn"], orders.read_order(request.get("order", {}))
     keeps = [name for name in turn["pending"] if name not in request.get("ids", ())]
     outcome = yield from carry_out(order, state, replace(scope, keeps=keeps))
     update = outcome.update
@@ -194,7 +189,7 @@ def carry_out_request(state: State, scope: Scope, request: RollbackRequest) -> S
     if not order.typed:
         # With a host's order the question beside it is still to be answered.
         after = {**after, "done": turn["done"] or not keeps}
-        if turn["done"] and isinstance(order, Rollback):
+        if turn["done"] and isinstance(order, orders.Rollback):
             after = turn_left_open(with_update(state, update), after)
     update["turn"] = after
     if after["done"]:

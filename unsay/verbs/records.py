@@ -8,15 +8,7 @@ from unsay.memory.lessons import lessons_in
 from unsay.orders.order import Show
 from unsay.orders.orders import chat_help
 from unsay.prompts.catalogue import Texts
-from unsay.results.lists import (
-    TIMELINE_TURNS,
-    branches_text,
-    checkpoints_text,
-    forgotten_text,
-    lessons_text,
-    removed_branch,
-    timeline_text,
-)
+from unsay.results import lists
 from unsay.results.usage import current_usage, usage_text
 from unsay.runtime import Scope
 from unsay.state import State, StateDraft, offloaded_of
@@ -30,7 +22,7 @@ Notice = Callable[[Texts], str]
 def show(order: Show, draft: StateDraft, scope: Scope) -> Steps[Outcome[None]]:
     """Show the checkpoints, the newest turns, branches, lessons, tokens and so on."""
     if order.subject == "timeline":
-        yield from load(draft, scope, turns=TIMELINE_TURNS)
+        yield from load(draft, scope, turns=lists.TIMELINE_TURNS)
     notice = yield from _LISTS[order.subject](order, draft.state, scope)
     return Outcome(result=None, notice=notice)
 
@@ -44,8 +36,8 @@ def _branches(order: Show, state: State, scope: Scope) -> Steps[Notice]:
         ids = [m.id for branch in branches for m in (*branch["messages"], *branch["drafts"])]
         offloaded = yield from offloaded_ids(*scope.address, offloaded_of(state), ids)
     beside = branches_beside(state["messages"], branches, offloaded=offloaded)
-    removed = list(map(removed_branch, beside))
-    return lambda texts: branches_text(removed, texts)
+    removed = list(map(lists.removed_branch, beside))
+    return lambda texts: lists.branches_text(removed, texts)
 
 
 def _tokens(order: Show, state: State, scope: Scope) -> Steps[Notice]:
@@ -78,11 +70,13 @@ def _listed(text_of_state: Callable[[State, Texts], str]) -> Callable[..., Steps
 
 
 _LISTS: dict[str, Callable[[Show, State, Scope], Steps[Notice]]] = {
-    "timeline": _listed(timeline_text),
+    "timeline": _listed(lists.timeline_text),
     "branches": _branches,
     "tokens": _tokens,
     "help": _help,
-    "checkpoints": _listed(lambda s, texts: checkpoints_text(s.get("checkpoints", []), texts)),
-    "forgotten": _listed(forgotten_text),
-    "lessons": _listed(lambda s, texts: lessons_text(lessons_in(s["messages"]), texts)),
+    "checkpoints": _listed(
+        lambda s, texts: lists.checkpoints_text(s.get("checkpoints", []), texts)
+    ),
+    "forgotten": _listed(lists.forgotten_text),
+    "lessons": _listed(lambda s, texts: lists.lessons_text(lessons_in(s["messages"]), texts)),
 }
