@@ -67,18 +67,6 @@ def rate_answer(turn: list[AnyMessage], scope: Scope, label: str, note: str) -> 
     return set_annotations(answer, scope, **{RATING: rating, LESSONS: lessons})
 
 
-def typed_rating(argument: str) -> tuple[str | None, str]:
-    """Return the turn and the note in the argument of `/good` or `/bad`; `None` is the newest turn.
-
-    >>> typed_rating("3 too long")
-    ('3', 'too long')
-    >>> typed_rating("too long")
-    (None, 'too long')
-    """
-    first, _, rest = argument.partition(" ")
-    return (first, rest.strip()) if first.isdigit() else (None, argument)
-
-
 LESSONS = "lessons"
 """Name of the annotation."""
 

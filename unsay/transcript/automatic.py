@@ -22,7 +22,7 @@ from unsay.messages.annotations import answers_by_turn, exchange_start, is_answe
 from unsay.messages.boundaries import steps
 from unsay.models.agents import agent_state, with_agent_state
 from unsay.runtime import Scope
-from unsay.state import RollbackRequest, State, Update, merge_messages, offloaded_of, with_update
+from unsay.state import RollbackRequest, State, Update, offloaded_of, with_update
 from unsay.transcript.live import (
     count_turns,
     live_branch,
@@ -298,12 +298,6 @@ def keep_newest_draft(state: State, scope: Scope) -> list[BranchRef]:
     draft = [message for message in newest["messages"] if message.id not in resumed]
     refs, _ = branch_of_draft(state, scope, draft, newest["reason"])
     return refs
-
-
-def turns_after(state: State, update: Update) -> int:
-    """Return how many answered turns the transcript has after an update."""
-    messages = merge_messages(state["messages"], [update["messages"]])
-    return count_turns(messages, offloaded_of(state))
 
 
 def reasons_of(rejection: Rejection) -> list[str]:
