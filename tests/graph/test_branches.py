@@ -184,7 +184,7 @@ def test_two_branches_compared(open_thread: Opening) -> None:
         )
     ]
     assert (33, 22) == (diff.a.tokens.total, diff.b.tokens.total)
-    assert "human: NEW: パン" in str(diff)
+    assert "user: NEW: パン" in str(diff)
     assert "score mean 0.95, last 1.00" in str(diff)
 
 
