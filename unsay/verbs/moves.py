@@ -20,24 +20,9 @@ from unsay.prompts.catalogue import Texts
 from unsay.results.results import Checkpoint, RollbackResult
 from unsay.runtime import Scope
 from unsay.state import State, StateDraft, Update, offloaded_of
+from unsay.transcript import live
 from unsay.transcript.automatic import turn_step
 from unsay.transcript.forget import left_out, restore_step
-from unsay.transcript.live import (
-    count_changes,
-    end_change,
-    go_back,
-    last_undone,
-    live_branch,
-    note_turn_places,
-    place_name,
-    redo_last,
-    rollback_targets,
-    step_places,
-    target_of,
-    turns_typed,
-    undo_last,
-    with_step,
-)
 from unsay.transcript.pending import find_pending, questions_waiting, unanswered_ids
 from unsay.transcript.record import add_note, log_checkpoints
 from unsay.transcript.undo import (
@@ -90,7 +75,7 @@ def _with_checkpoint(
         checkpoints=checkpoints,
         checkpoint_metadata=metadata_of(checkpoints, state["messages"], offloaded_of(state)),
         state_history=history,
-        **with_step(state, step),
+        **live.with_step(state, step),
     )
 
 
@@ -99,16 +84,19 @@ def rollback(
 ) -> Steps[Outcome[RollbackResult]]:
     """Roll back to a checkpoint or by N turns; what is removed is kept as a branch."""
     to, turns = order.to, order.turns
-    if order.typed and (turns := turns_typed(live_branch(draft.state), to or "")) is not None:
+    if (
+        order.typed
+        and (turns := live.turns_typed(live.live_branch(draft.state), to or "")) is not None
+    ):
         to = None
-    message_ids, turn_count = rollback_targets(live_branch(draft.state), to, turns)
+    message_ids, turn_count = live.rollback_targets(live.live_branch(draft.state), to, turns)
     yield from load(draft, scope, message_ids, turn_count)
 
     state = draft.state
-    base = target_of(live_branch(state), to, turns, scope.keeps)
+    base = live.target_of(live.live_branch(state), to, turns, scope.keeps)
     reason = order.typed or order.to or "rollback"
     label = Label(kind="person", reason=reason, created_at=scope.now())
-    update = go_back(state, scope, base, label, scope.keeps)
+    update = live.go_back(state, scope, base, label, scope.keeps)
     if turn := state.get("turn"):
         update["turn"] = {**turn, "base": base}
 
@@ -133,19 +121,19 @@ def undo(order: orders.Undo, draft: StateDraft, scope: Scope) -> Steps[Outcome[R
     if turn is not None and not turn["done"] and turn["question_id"] not in scope.keeps:
         # A stopped turn is the newest step.
         step = turn_step(draft.state, turn["branches"], turn["pending"])
-        draft.apply(Update(operations=with_step(draft.state, step)["operations"]))
+        draft.apply(Update(operations=live.with_step(draft.state, step)["operations"]))
     operations = below_waiting(draft.state.get("operations", []), scope.keeps)
     draft.apply(Update(operations=operations))
-    yield from load(draft, scope, step_places(operations))
+    yield from load(draft, scope, live.step_places(operations))
 
     state, keeps = draft.state, scope.keeps
     if operations and operations[-1]["kind"] == "rollback":
         # A question that waits behind a rollback was there before it, or came after it.
-        live = live_branch(state)
-        start = live.index_of(operations[-1]["base"]) + 1
-        later_ids = {message.id for message in live.messages[start:]}
+        branch = live.live_branch(state)
+        start = branch.index_of(operations[-1]["base"]) + 1
+        later_ids = {message.id for message in branch.messages[start:]}
         keeps = [name for name in (*waiting_ids(state), *scope.keeps) if name in later_ids]
-    update = yield from undo_last(state, scope, keeps, order.typed or "undo")
+    update = yield from live.undo_last(state, scope, keeps, order.typed or "undo")
     change = change_made(state["messages"], update, operations[-1], undone=True)
     scope.emit("undone", removed=change.removed, restored=change.restored)
     result = replace(_end(draft, scope, update, keeps, event="undo"), change=change)
@@ -156,11 +144,11 @@ def redo(order: orders.Redo, draft: StateDraft, scope: Scope) -> Steps[Outcome[R
     """Redo the step that was undone last; the same messages return."""
     keeps = scope.keeps
     draft.apply(Update(operations=below_waiting(draft.state.get("operations", []), keeps)))
-    yield from load(draft, scope, step_places(draft.state.get("redo", [])))
+    yield from load(draft, scope, live.step_places(draft.state.get("redo", [])))
 
     state = draft.state
-    update = yield from redo_last(state, scope, keeps, order.typed or "redo")
-    step = last_undone(state, keeps)
+    update = yield from live.redo_last(state, scope, keeps, order.typed or "redo")
+    step = live.last_undone(state, keeps)
     change = change_made(state["messages"], update, step, undone=False)
     scope.emit("redone", removed=change.removed, restored=change.restored)
     result = replace(_end(draft, scope, update, keeps, event="redo"), change=change)
@@ -254,13 +242,13 @@ def _asked(
     state, turn = draft.state, update["turn"]
     command_id = (state.get("turn") or turn)["question_id"]
     if command_id in scope.keeps:
-        note_turn_places({command_id or "": turn["question_id"] or ""}, scope)
-    removed, _ = count_changes(state["messages"], update["messages"])
+        live.note_turn_places({command_id or "": turn["question_id"] or ""}, scope)
+    removed, _ = live.count_changes(state["messages"], update["messages"])
     scope.emit(
         "rollback",
         kind=kind,
         reason=reason,
-        to=place_name(state, turn["base"], scope.texts(state["messages"])),
+        to=live.place_name(state, turn["base"], scope.texts(state["messages"])),
         message_id=turn["base"],
         removed=removed,
         removals=[],
@@ -283,7 +271,7 @@ def _end(
 ) -> RollbackResult:
     """Apply the update of a move to the draft, end the turn, and return what was changed."""
     before = draft.state
-    moved = end_change(before, scope, update, keeps, event=event)
+    moved = live.end_change(before, scope, update, keeps, event=event)
     draft.apply(update)
 
     live_ids = {m.id for m in draft.state["messages"]}
