@@ -29,8 +29,17 @@ from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
 from unsay.judging.verdict import JudgeForm, judge_forms
 from unsay.messages.content import newest_language
-from unsay.models import factory
 from unsay.models.agents import with_own_state
+from unsay.models.factory import (
+    PROVIDERS,
+    ModelLike,
+    change_inner,
+    inner_of,
+    is_chat_model,
+    is_graph,
+    name_of,
+    resolve_model,
+)
 from unsay.phrases import Option
 from unsay.prompts.catalogue import Texts, by_language
 from unsay.protocols import TopicDetector
@@ -91,10 +100,10 @@ class Services:
     """
 
     settings: Settings
-    model_like: factory.ModelLike | None
-    judge_like: factory.ModelLike | None
-    summarizer_like: factory.ModelLike | None
-    title_like: factory.ModelLike | None
+    model_like: ModelLike | None
+    judge_like: ModelLike | None
+    summarizer_like: ModelLike | None
+    title_like: ModelLike | None
     detector: TopicDetector
     clock: Callable[[], datetime]
     tools: Sequence[BaseTool] = ()
@@ -121,13 +130,11 @@ class Services:
         model_like = self.model_like or self.settings.model
         if model_like is None:
             raise MissingModelError(code="no_model", option=Option("model"))
-        return with_own_state(factory.resolve_model(model_like, self.settings))
+        return with_own_state(resolve_model(model_like, self.settings))
 
-    def resolved(self, chosen: factory.ModelLike | None) -> Runnable[Any, Any] | None:
+    def resolved(self, chosen: ModelLike | None) -> Runnable[Any, Any] | None:
         """Return a given or named model, ready to be asked; `None` for `None`. Raises as `resolve_model`."""
-        return (
-            None if chosen is None else with_own_state(factory.resolve_model(chosen, self.settings))
-        )
+        return None if chosen is None else with_own_state(resolve_model(chosen, self.settings))
 
     @cached_property
     def answerer(self) -> Runnable[Any, Any]:
@@ -145,22 +152,22 @@ class Services:
         """
         if not self.tools:
             return model
-        if not factory.is_chat_model(model):
+        if not is_chat_model(model):
             raise ConfigurationError(
                 "tools=… needs a chat model with bind_tools; give an agent its tools itself"
             )
-        return factory.change_inner(model, lambda chat: chat.bind_tools(list(self.tools)))
+        return change_inner(model, lambda chat: chat.bind_tools(list(self.tools)))
 
     @cached_property
     def provider(self) -> Provider | None:
         """The answering model's provider, for the rules of messages; `None` if unknown. Raises as `model`."""
-        kind = getattr(factory.inner_of(self.model), "_llm_type", "")
-        return next((name for part, name in factory.PROVIDERS.items() if part in kind), None)
+        kind = getattr(inner_of(self.model), "_llm_type", "")
+        return next((name for part, name in PROVIDERS.items() if part in kind), None)
 
     @cached_property
     def model_name(self) -> str | None:
         """The name under which its provider knows the answering model; `None` if unknown. Raises as `model`."""
-        return factory.name_of(self.model)
+        return name_of(self.model)
 
     @cached_property
     def encoder(self) -> Encoder | None:
@@ -178,7 +185,7 @@ class Services:
     @property
     def is_graph(self) -> bool:
         """Whether the model is a graph, which takes a state instead of a list of messages. Raises as `model`."""
-        return factory.is_graph(self.model)
+        return is_graph(self.model)
 
     @cached_property
     def judge(self) -> Runnable[Any, Any] | None:
@@ -188,7 +195,7 @@ class Services:
         are those of `resolve_model` and `model`.
         """
         own = self.resolved(self.judge_like or self.settings.judge_model)
-        return own or (self.model if factory.is_chat_model(self.model) else None)
+        return own or (self.model if is_chat_model(self.model) else None)
 
     @cached_property
     def judge_forms(self) -> tuple[JudgeForm, ...]:
@@ -203,7 +210,7 @@ class Services:
     @cached_property
     def judge_panel(self) -> tuple[tuple[JudgeForm, ...], ...]:
         """The ways to ask the graph's judge, if it has one, then those that settings name. Raises as `judge`."""
-        judges = (factory.resolve_model(name, self.settings) for name in self.settings.judge_panel)
+        judges = (resolve_model(name, self.settings) for name in self.settings.judge_panel)
         others = [self._forms(judge, is_given=False) for judge in judges]
         return (*([self.judge_forms] if self.judge_forms else []), *others)
 
@@ -223,7 +230,7 @@ class Services:
         `None` if neither exists; a missing answering model raises no error here.
         """
         with suppress(MissingModelError):  # a reader of a thread needs no model
-            chat = self.model if factory.is_chat_model(self.model) else None
+            chat = self.model if is_chat_model(self.model) else None
             return self.own_summarizer or chat
         return self.own_summarizer
 
