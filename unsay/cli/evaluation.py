@@ -15,10 +15,10 @@ from unsay.cli.run import (
     Opened,
     existing_thread,
     listed_database,
+    notice_command,
     on_thread,
     rows_of,
     settings_of,
-    shown,
 )
 from unsay.cli.terminal import aligned
 from unsay.errors import InputError
@@ -49,9 +49,13 @@ def lessons(opened: Opened) -> None:
     )
 
 
-lesson = shown(lambda number, text: orders.ChangeLesson(lesson=str(number), text=text), "lesson")
-unlearn = shown(lambda number: orders.ChangeLesson(lesson=str(number)), "lesson")
-rate = shown(lambda turn, label, reason: orders.Rate(turn=turn, label=label, note=reason), "rating")
+lesson = notice_command(
+    lambda number, text: orders.ChangeLesson(lesson=str(number), text=text), "lesson"
+)
+unlearn = notice_command(lambda number: orders.ChangeLesson(lesson=str(number)), "lesson")
+rate = notice_command(
+    lambda turn, label, reason: orders.Rate(turn=turn, label=label, note=reason), "rating"
+)
 
 
 def ratings(

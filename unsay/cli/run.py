@@ -348,7 +348,7 @@ def on_thread(
     return decorate
 
 
-def shown(
+def notice_command(
     order: Callable[..., Order[Any]], field: str, check: Callable[..., None] | None = None
 ) -> Command:
     """Return a command that carries out an order whose arguments are its options.

@@ -9,7 +9,7 @@ import click
 from langchain_core.runnables import RunnableConfig
 
 from unsay.cli.output import fields_of, note, usage_error
-from unsay.cli.run import Command, Opened, on_thread, shown
+from unsay.cli.run import Command, Opened, notice_command, on_thread
 from unsay.cli.terminal import block, clean, line, print_table
 from unsay.errors import UnknownCheckpointError
 from unsay.memory.recall import finds_text
@@ -55,9 +55,9 @@ def _checkpoint(made: Checkpoint, words: Texts) -> tuple[str, str]:
     return words.say("back_checkpoint", name=made.name, turn=made.turn), made.id
 
 
-checkpoint = shown(orders.SaveCheckpoint, "checkpoint")
-task = shown(partial(orders.SaveCheckpoint, task=True), "checkpoint")
-same = shown(orders.JoinTopics, "topic")
+checkpoint = notice_command(orders.SaveCheckpoint, "checkpoint")
+task = notice_command(partial(orders.SaveCheckpoint, task=True), "checkpoint")
+same = notice_command(orders.JoinTopics, "topic")
 
 
 @on_thread()
@@ -81,7 +81,7 @@ def _turns_hinted(to: str | None) -> Iterator[None]:
         raise UnknownCheckpointError(code="turns_meant", error=error) from None
 
 
-def _moved(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
+def move_command(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
     """Return a command that carries out an order whose arguments are its options."""
 
     @on_thread()
@@ -91,11 +91,11 @@ def _moved(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
     return command
 
 
-undo = _moved(orders.Undo)
-redo = _moved(orders.Redo)
-remove = _moved(orders.Remove)
-restore = _moved(orders.Restore)
-pick = _moved(orders.Pick)
+undo = move_command(orders.Undo)
+redo = move_command(orders.Redo)
+remove = move_command(orders.Remove)
+restore = move_command(orders.Restore)
+pick = move_command(orders.Pick)
 
 
 def _show_moved(opened: Opened, outcome: Outcome[RollbackResult]) -> None:
@@ -194,8 +194,8 @@ def _check_pin(*, message_id: str | None, turn: int | None, **_others: str) -> N
         raise usage_error("Give a message's ID or --turn, not both.")
 
 
-pin = shown(orders.AddPins, "pins", _check_pin)
-unpin = shown(orders.RemovePins, "pins", _check_pin)
+pin = notice_command(orders.AddPins, "pins", _check_pin)
+unpin = notice_command(orders.RemovePins, "pins", _check_pin)
 
 
 def _check_forget(

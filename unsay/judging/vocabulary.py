@@ -42,10 +42,10 @@ def patterns(table: str) -> dict[str, re.Pattern[str]]:
     """Return the patterns in a table of `wording.toml` by name, with their parts."""
     parts = {**WORDING[table], **WORDING["lists"]}
 
-    def filled(text: str) -> str:
-        return re.sub(r"\{([a-z_]+)\}|\n", lambda m: filled(parts[m[1]]) if m[1] else "", text)
+    def fill(text: str) -> str:
+        return re.sub(r"\{([a-z_]+)\}|\n", lambda m: fill(parts[m[1]]) if m[1] else "", text)
 
-    return {name: re.compile(filled(text)) for name, text in WORDING[table].items()}
+    return {name: re.compile(fill(text)) for name, text in WORDING[table].items()}
 
 
 _SUFFIXES: Mapping[str, str] = WORDING["suffixes"]

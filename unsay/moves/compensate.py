@@ -307,7 +307,7 @@ def _schedule(
     # A person is asked before anything is stored: an interrupt runs this step again.
     entries = _decided(due, entries_by_key, state, scope)
     returned = [entry for key, entry in entries_by_key.items() if key in restored]
-    stopped = [_skipped(entry, "returned") for entry in returned if entry.status == "pending"]
+    stopped = [_skip(entry, "returned") for entry in returned if entry.status == "pending"]
     yield from _note_entries([*entries, *stopped], scope)
     undone = [entry for entry in returned if entry.status in ("done", "running")]
     pending_keys = {each["key"] for each in scope.step_log.pending_compensations}
@@ -328,7 +328,7 @@ def _with_obstacle(call: Compensation, code: str) -> Compensation:
     return replace(call, obstacle=_reason(code), obstacle_code=code)
 
 
-def _skipped(entry: Entry, code: str) -> Entry:
+def _skip(entry: Entry, code: str) -> Entry:
     return entry.to("skipped", _reason(code), code)
 
 
@@ -361,7 +361,7 @@ def _decided(
                 entry = replace(entry, compensation=known[each.key].compensation)
             entry = entry.to("skipped", each.obstacle, each.obstacle_code)
         elif each in declined:
-            entry = _skipped(entry, "declined")
+            entry = _skip(entry, "declined")
         entries.append(entry)
     return entries
 
@@ -452,7 +452,7 @@ def _undo(entry: Entry, reversal: Reversal, scope: Scope) -> Steps[Entry]:
     """Run a tool's undo once and store how it ended; the tool's error makes the entry `failed`."""
     call = entry.compensation
     if reversal.undo is None:
-        ended = _skipped(entry, NO_UNDO)
+        ended = _skip(entry, NO_UNDO)
         yield from _note_entries([ended], scope)
         return ended
     # Written before the undo: after a crash the entry says that the undo may have run.

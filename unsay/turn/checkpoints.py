@@ -56,17 +56,17 @@ _WORDING: dict[str, Any] = tomllib.loads(
 )
 
 
-def _filled(pattern: str) -> str:
+def _fill(pattern: str) -> str:
     """Return a pattern of `wording.toml` with its parts, which may have parts themselves."""
-    return re.sub(r"\{([a-z_]+)\}|\n", lambda m: _filled(_WORDING["parts"].get(m[1], "")), pattern)
+    return re.sub(r"\{([a-z_]+)\}|\n", lambda m: _fill(_WORDING["parts"].get(m[1], "")), pattern)
 
 
 _THIS_ONCE, _ONCE, _WANTS_BACK, _APOLOGY = (
-    re.compile(_filled(_WORDING["patterns"][name]))
+    re.compile(_fill(_WORDING["patterns"][name]))
     for name in ("this_once", "once", "wants_back", "apology")
 )
 _ENGLISH, _JAPANESE = (
-    [re.compile(_filled(each)) for each in _WORDING["patterns"][name]]
+    [re.compile(_fill(each)) for each in _WORDING["patterns"][name]]
     for name in ("english", "japanese")
 )
 
