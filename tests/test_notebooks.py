@@ -36,7 +36,7 @@ SHOWN = {
         "frf",
         "removed 1 turn (It does not answer.)",
         "removed 2 messages: Kyoto is in Japan.",
-        "2ターン、メッセージ4件",
+        "2ターン、4件のメッセージ",
         "4 turns, as before the rollback",
         "Score of each turn",
     ),
