@@ -144,6 +144,23 @@ async def test_host_orders_a_rollback_through_the_state(thread: Thread, llmock: 
     )
 
 
+async def test_host_orders_any_verb_as_data(thread: Thread, llmock: LLMock) -> None:
+    """A client of the server gives an `order` without a message; a wrong one changes nothing."""
+    await two_turns(thread, llmock)
+
+    state = await thread.run({"order": {"verb": "rollback", "turns": 1}})
+    assert TURN == transcript(state)[:2]
+    assert OTHER not in str(transcript(state))
+    await thread.run({"order": {"verb": "undo"}})
+    assert TWO_TURNS == transcript(await thread.state())[:4]
+    await thread.run({"order": {"verb": "checkpoint", "name": "脚の数"}})
+    state = await thread.state()
+    assert "脚の数" in [checkpoint["name"] for checkpoint in state["checkpoints"]]
+    state = await thread.run({"order": {"verb": "rollback", "turns": -1}})
+    assert "InputError" == state["refusal"]["kind"]
+    assert TWO_TURNS == transcript(await thread.state())[:4]
+
+
 async def test_rollback_and_undo_by_command(thread: Thread, llmock: LLMock) -> None:
     """`/rollback` takes the last turn off, `/undo` brings it back; no model is asked."""
     await two_turns(thread, llmock)
