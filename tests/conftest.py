@@ -5,6 +5,7 @@ kills, servers, Postgres, and 60 examples for every property. `pytest -m "nightl
 examples, and kills at hundreds of instants.
 """
 
+import gc
 import os
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from pathlib import Path
@@ -46,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers() -> int:
     """Run one worker more than there are cores: tests wait for files, servers and processes."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the tests and the imported modules, which stay to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

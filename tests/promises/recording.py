@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -271,6 +272,7 @@ def play(script: dict[str, Any]) -> list[dict[str, Any]]:
         return scenes
 
 
+@cache
 def load() -> list[dict[str, Any]]:
     """Return the recorded scripts, each with its scenes."""
     recorded: list[dict[str, Any]] = json.loads(lzma.decompress(FILE.read_bytes()))

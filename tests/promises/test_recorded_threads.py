@@ -5,16 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.promises.recording import load, play
+from tests.promises.recording import SCRIPTS, load, play
 from tests.tiers import sampled
 
-RECORDED = load()
 
-
-@pytest.mark.parametrize("number", sampled(range(len(RECORDED)), every=50, full=4))
+@pytest.mark.parametrize("number", sampled(range(SCRIPTS), every=50, full=4))
 def test_a_recorded_thread_looks_as_it_did(number: int) -> None:
     """Requests, notices, transcript, timeline and branches are the same after every line."""
-    recorded = RECORDED[number]
+    recorded = load()[number]
     scenes: Any = json.loads(json.dumps(play(recorded)))
 
     assert [scene["line"] for scene in recorded["scenes"]] == [scene["line"] for scene in scenes]

@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,15 @@ ENGLISH = load("en")
 JAPANESE = load("ja")
 
 
-CODE = [
-    (path.relative_to(PACKAGE), node)
-    for path in sorted(PACKAGE.rglob("*.py"))
-    if ".say(" in (source := path.read_text(encoding="utf-8")) or ".table(" in source
-    for node in ast.walk(ast.parse(source))
-]
-"""The nodes of the files that use texts."""
+@cache
+def code() -> list[tuple[Path, ast.AST]]:
+    """The nodes of the files that use texts."""
+    return [
+        (path.relative_to(PACKAGE), node)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if ".say(" in (source := path.read_text(encoding="utf-8")) or ".table(" in source
+        for node in ast.walk(ast.parse(source))
+    ]
 
 
 def names_in(node: ast.expr) -> Iterator[str]:
@@ -66,7 +69,7 @@ def test_the_code_says_texts_that_exist_with_their_placeholders() -> None:
     """Each `say("name", a=…)` names a text and hands in all its values, and no other."""
     wrong = []
     name_count = 0
-    for path, node in CODE:
+    for path, node in code():
         if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "say"):
             continue
         names = [name for argument in node.args[:1] for name in names_in(argument)]
@@ -86,7 +89,7 @@ def test_the_code_says_texts_that_exist_with_their_placeholders() -> None:
 
 def test_no_text_is_unused() -> None:
     """The code names each text; of a table that it asks for whole, each row may be used."""
-    constants = {node.value for _, node in CODE if isinstance(node, ast.Constant)}
+    constants = {node.value for _, node in code() if isinstance(node, ast.Constant)}
     assert set() == {
         name for name in ENGLISH if constants.isdisjoint((name, name.partition(".")[0]))
     }
