@@ -81,7 +81,7 @@ def _turns_hinted(to: str | None) -> Iterator[None]:
         raise UnknownCheckpointError(code="turns_meant", error=error) from None
 
 
-def move_command(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
+def order_command(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
     """Return a command that carries out an order whose arguments are its options."""
 
     @on_thread()
@@ -91,11 +91,11 @@ def move_command(order: Callable[..., orders.Order[RollbackResult]]) -> Command:
     return command
 
 
-undo = move_command(orders.Undo)
-redo = move_command(orders.Redo)
-remove = move_command(orders.Remove)
-restore = move_command(orders.Restore)
-pick = move_command(orders.Pick)
+undo = order_command(orders.Undo)
+redo = order_command(orders.Redo)
+remove = order_command(orders.Remove)
+restore = order_command(orders.Restore)
+pick = order_command(orders.Pick)
 
 
 def _show_moved(opened: Opened, outcome: Outcome[RollbackResult]) -> None:
