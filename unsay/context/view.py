@@ -14,7 +14,7 @@ from unsay.context.compaction import fenced, summaries_as_user, summary_message
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import is_document, is_question
 from unsay.messages.conformance import conform
-from unsay.messages.content import shortened_result, text_of
+from unsay.messages.content import shortened_result, text_of, with_text
 from unsay.prompts.catalogue import Texts
 from unsay.prompts.fence import Fence
 from unsay.types import Offloaded, Provider
@@ -334,11 +334,7 @@ def _presented(messages: Sequence[AnyMessage], texts: Texts) -> list[AnyMessage]
 def _as_data(document: AnyMessage, texts: Texts) -> AnyMessage:
     words = text_of(document)
     fence = Fence.around(words, salt=texts.salt)
-    fenced = texts.say("document", document=fence.wrap("document", words))
-    blocks = document.content if isinstance(document.content, list) else []
-    others = [block for block in blocks if isinstance(block, dict) and block.get("type") != "text"]
-    content = [{"type": "text", "text": fenced}, *others] if others else fenced
-    return document.model_copy(update={"content": content})
+    return with_text(document, texts.say("document", document=fence.wrap("document", words)))
 
 
 def _hints(hints: Hints, texts: Texts) -> list[str]:

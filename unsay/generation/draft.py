@@ -28,7 +28,7 @@ from unsay.generation.context_builder import (
 from unsay.llm.call import ModelRequest, ask_model, longest_reply, with_room
 from unsay.llm.gateway import answered_by, replies_in
 from unsay.memory.recall import ASKED_TOKENS, if_possible, search_transcript
-from unsay.messages.annotations import KEY
+from unsay.messages.annotations import with_annotation
 from unsay.messages.conformance import plain
 from unsay.models.agents import (
     STRUCTURED,
@@ -252,7 +252,8 @@ def messages_of(reply: Any, sent: Collection[str | None]) -> list[AnyMessage]:
             f"The model returned {type(reply).__name__}, not a message: {expected}"
         )
     try:
-        messages = [_whole(message) for message in convert_to_messages(list(reply))]
+        # Only unsay may write annotations.
+        messages = [with_annotation(plain(each), {}) for each in convert_to_messages(list(reply))]
     except (NotImplementedError, TypeError, ValueError) as error:
         raise ModelReplyError(
             f"The model returned a list that is not one of messages: {expected}"
@@ -292,15 +293,6 @@ def with_state_of(draft: list[AnyMessage], reply: Any, scope: Scope) -> list[Any
         else:
             state[name] = value
     return with_agent_state(draft, state)
-
-
-def _whole(message: BaseMessage) -> Any:
-    """Return a plain message without annotations that only unsay may write."""
-    whole = plain(message)
-    if KEY not in whole.response_metadata:
-        return whole
-    metadata = {key: value for key, value in whole.response_metadata.items() if key != KEY}
-    return whole.model_copy(update={"response_metadata": metadata})
 
 
 def with_fresh_ids(

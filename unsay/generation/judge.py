@@ -309,12 +309,10 @@ def _verdict(
     """Return the verdict in one reply of the judge. Raises as `_reply`."""
     settings = scope.settings
     reply = yield from _reply(forms, request, scope, key)
-    if threshold is not None:
-        return verdict_of(reply, quality_threshold=threshold, scale=settings.judge_scale)
     return verdict_of(
         reply,
-        quality_threshold=settings.quality_in(language),
-        consistency_threshold=CONSISTENCY,
+        quality_threshold=settings.quality_in(language) if threshold is None else threshold,
+        consistency_threshold=CONSISTENCY if threshold is None else None,
         scale=settings.judge_scale,
     )
 

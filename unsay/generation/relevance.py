@@ -10,17 +10,16 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from unsay.effects import Steps
-from unsay.events import event_types
 from unsay.generation.judge import ask_judge, texts_for
 from unsay.judging.verdict import document_request, relevance, verdict_of_rules
 from unsay.judging.vocabulary import units
 from unsay.messages.annotations import (
-    KEY,
     annotate,
     annotation_of,
     found_nothing,
     is_document,
     is_irrelevant,
+    with_annotation,
     with_verdict,
 )
 from unsay.messages.content import text_of
@@ -29,7 +28,7 @@ from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.tools import is_retrieval
 from unsay.transcript.pending import unjudged_documents
-from unsay.transcript.record import add_note
+from unsay.transcript.record import add_note, log_verdict
 from unsay.types import Turn
 
 REWRITTEN = "rewritten"
@@ -78,9 +77,7 @@ def judge_documents(state: State, scope: Scope, turn: Turn) -> Steps[Update]:
     stamped = []
     for document in waiting[-MAX_DOCUMENTS:]:
         judged_document = yield from _judged(question, document, state, scope)
-        scope.step_log.new_events.append(
-            event_types.verdict(judged_document.id or "", annotation_of(judged_document))
-        )
+        log_verdict(judged_document, scope)
         stamped.append(judged_document)
     history = add_note(state, scope, "evaluate_quality", "documents_judged", None)
     return Update(messages=stamped, state_history=history)
@@ -169,15 +166,7 @@ def with_findings(
 
     Any other annotation is dropped, such as one that a tool wrote.
     """
-    return [_with_finding(message, findings.get(message.id or "", {})) for message in messages]
-
-
-def _with_finding(message: AnyMessage, finding: Mapping[str, Any]) -> AnyMessage:
-    if not finding and not annotation_of(message):
-        return message
-    metadata = {key: each for key, each in message.response_metadata.items() if key != KEY}
-    plain = message.model_copy(update={"response_metadata": metadata})
-    return annotate(plain, **finding) if finding else plain
+    return [with_annotation(message, findings.get(message.id or "", {})) for message in messages]
 
 
 def nothing_relevant(state: State, done: Iterable[AnyMessage] = ()) -> bool:

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.history.unsaved_answers import UNSAVED
 from unsay.hosts.input import HostInput, ToolInput, read_input, read_update, refusal_of
-from unsay.hosts.parent_graph import enter_parent
+from unsay.hosts.parent_graph import Nested, enter_parent
 from unsay.hosts.single_writer import one_writer, one_writer_awaited
 from unsay.hosts.time_travel import Entry, begin_run, begin_update
 from unsay.messages.content import text_of
@@ -87,17 +87,10 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
             StorageError: What is stored of the thread is damaged.
             Exception: The run failed, such as with `ModelUnavailableError`; the question is kept.
         """
-        options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         host_input = HostInput(value=input.value) if is_ours else read_input(input)
         with one_writer(self, config, self.services, is_held=is_ours) as own_config:
-            drive(self._refuse_others(host_input.others, own_config))
-            entry = Entry(value=host_input.value, config=own_config, options=options)
-            if not is_ours:
-                entry = drive(begin_run(self, self.services, entry))
-            nested = drive(
-                enter_parent(self, self.services, entry.config, entry.value, strict=self.is_node)
-            )
+            entry, nested = drive(self._begin(host_input, own_config, options, is_ours=is_ours))
             with self._saving(own_config):
                 if nested is None:
                     yield from super().stream(entry.value, entry.config, **entry.options)
@@ -116,18 +109,12 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
 
         The errors are those of `stream`.
         """
-        options = self._only_output(options)
         is_ours = isinstance(input, Trusted)
         host_input = HostInput(value=input.value) if is_ours else read_input(input)
         writer = one_writer_awaited(self, config, self.services, is_held=is_ours)
         async with writer as own_config:
-            await adrive(self._refuse_others(host_input.others, own_config))
-            entry = Entry(value=host_input.value, config=own_config, options=options)
-            if not is_ours:
-                entry = await adrive(begin_run(self, self.services, entry))
-            nested = await adrive(
-                enter_parent(self, self.services, entry.config, entry.value, strict=self.is_node)
-            )
+            begun = self._begin(host_input, own_config, options, is_ours=is_ours)
+            entry, nested = await adrive(begun)
             running: Any = super().astream(entry.value, entry.config, **entry.options)
             if nested is not None:
                 run = CompiledStateGraph.astream
@@ -177,10 +164,28 @@ class HostGraph(CompiledStateGraph[Any, Any, Any, Any]):
                 start = await adrive(begin_update(self, self.services, start, values))
             return await super().abulk_update_state(start, host_input.value)
 
-    def _only_output(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options with `output_keys`, the streamed channels; by default `Output`'s."""
-        keys = options.get("output_keys")
-        return {**options, "output_keys": self.output_channels if keys is None else keys}
+    def _begin(
+        self,
+        host_input: HostInput,
+        config: RunnableConfig | None,
+        options: dict[str, Any],
+        *,
+        is_ours: bool,
+    ) -> Steps[tuple[Entry, Nested | None]]:
+        """Return what to run, and the same inside of another graph; the errors are those of `stream`.
+
+        The option `output_keys` has the streamed channels, by default those of `Output`.
+        """
+        yield from self._refuse_others(host_input.others, config)
+        if options.get("output_keys") is None:
+            options = {**options, "output_keys": self.output_channels}
+        entry = Entry(value=host_input.value, config=config, options=options)
+        if not is_ours:
+            entry = yield from begin_run(self, self.services, entry)
+        nested = yield from enter_parent(
+            self, self.services, entry.config, entry.value, strict=self.is_node
+        )
+        return entry, nested
 
     def _saving(self, config: RunnableConfig | None) -> AbstractContextManager[None]:
         """Return a context manager for a run: if saving fails, it keeps the run's answer in memory.

@@ -34,7 +34,7 @@ from unsay.history.threads import UnderWay, purge_items, under_way
 from unsay.hosts.parent_writer import hold_for_parent
 from unsay.hosts.time_travel import END_NODE, Place, due_again, is_orphan, place_of, rejoin
 from unsay.moves.reconcile import false_claims, with_messages
-from unsay.runtime import Scope, Services
+from unsay.runtime import Services
 from unsay.state import State, Update
 from unsay.storage import writer_lock
 from unsay.storage.base import LOST_ADVICE, follow_or_refuse
@@ -125,7 +125,9 @@ def _keep_late(
     state, scope = cast("State", latest.values), place.scope()
     added = _only_in(_messages(late), before, _messages(latest))
     if added:
-        branch_bodies = yield from _in_branches(state, scope)
+        refs = state.get("branches", [])
+        branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
+        branch_bodies = {message_body(each) for branch in branches for each in branch["messages"]}
         added = [message for message in added if message_body(message) not in branch_bodies]
     update = Update()
     if added:
@@ -138,16 +140,6 @@ def _keep_late(
         return
     there = replace(place, config=_at(place, latest.config))
     yield from there.write([StateUpdate(dict(update), END_NODE), *due_again(latest.next)])
-
-
-def _in_branches(state: State, scope: Scope) -> Steps[set[str]]:
-    """Return the bodies (`message_body`) of all messages in the branches that a state lists.
-
-    Branches that are damaged or no longer kept are left out.
-    """
-    refs = state.get("branches", [])
-    branches = yield from readable_branches([ref["id"] for ref in refs], scope, refs)
-    return {message_body(message) for branch in branches for message in branch["messages"]}
 
 
 def _messages(state: StateSnapshot) -> list[AnyMessage]:

@@ -74,7 +74,6 @@ class AgentTokens(BaseCallbackHandler):
         messages: list[list[BaseMessage]],
         *,
         run_id: UUID,
-        parent_run_id: UUID | None = None,
         tags: list[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -501,16 +500,14 @@ def ask_with_options(
         Exception: Any error of `ask_model` that does not refuse an option.
     """
     learned_refusals, model = request.scope.services.learned, request.model
-    request_options = dict(options) if is_chat_model(inner_of(model)) else {}
-    if is_own:
-        request_options = {
-            name: value for name, value in request_options.items() if name not in _set_on(model)
-        }
+    fixed = _set_on(model) if is_own else set()
     request_options = {
         name: value
-        for name, value in request_options.items()
-        if _refusal(model, name) not in learned_refusals
+        for name, value in options.items()
+        if name not in fixed and _refusal(model, name) not in learned_refusals
     }
+    if not is_chat_model(inner_of(model)):
+        request_options = {}
     dropped: set[str] = set()
     while request_options:
         try:

@@ -13,13 +13,13 @@ from typing_extensions import TypedDict
 
 from unsay.context.topics import by_topic, current_topic_id, forgotten_ids
 from unsay.errors import InputError, NotFoundError
-from unsay.events import event_types
 from unsay.messages.annotations import annotate, annotation_of, answer_of_turn, is_answer
 from unsay.messages.content import has_sources, preview, sources_of, text_of
 from unsay.phrases import Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update
 from unsay.transcript.automatic import reasons_of
+from unsay.transcript.record import log_verdict
 from unsay.types import Turn
 
 RATING = "rating"
@@ -184,6 +184,5 @@ def set_annotations(answer: AnyMessage, scope: Scope, **annotations: object) -> 
     The change is added to the events to log.
     """
     stamped = annotate(answer, **annotations)
-    event = event_types.verdict(stamped.id or "", annotation_of(stamped))
-    scope.step_log.new_events.append(event)
+    log_verdict(stamped, scope)
     return Update(messages=[stamped])

@@ -1,6 +1,6 @@
 """Annotations: what unsay stores with a message in `response_metadata["unsay"]`."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import takewhile
 from typing import Any, TypeVar
@@ -28,6 +28,15 @@ def annotate(message: M, **noted: Any) -> M:
     """Return a copy of the message with these annotations added; known names are replaced."""
     metadata = {**message.response_metadata, KEY: {**annotation_of(message), **noted}}
     return message.model_copy(update={"response_metadata": metadata})
+
+
+def with_annotation(message: M, annotation: Mapping[str, Any]) -> M:
+    """Return a message with exactly this annotation; the message itself if it has none and gets none."""
+    if not annotation and KEY not in message.response_metadata:
+        return message
+    metadata = {key: each for key, each in message.response_metadata.items() if key != KEY}
+    plain = message.model_copy(update={"response_metadata": metadata})
+    return annotate(plain, **annotation) if annotation else plain
 
 
 def without(message: M, name: str) -> M:

@@ -23,6 +23,14 @@ def text_of(message: BaseMessage) -> str:
     return "".join(str(block.get("text", "")) for block in texts)
 
 
+def with_text(message: AnyMessage, text: str) -> AnyMessage:
+    """Return a message with another text; its images and other parts stay."""
+    parts = message.content if isinstance(message.content, list) else []
+    others = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
+    content = [{"type": "text", "text": text}, *others] if others else text
+    return message.model_copy(update={"content": content})
+
+
 def has_other_content(message: BaseMessage) -> bool:
     """Return whether a message has content besides text and thinking, such as an image.
 

@@ -6,7 +6,7 @@ required, stores an entry for each call to undo, and names the calls in the upda
 undoes nothing, and a committed one is always completed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -171,15 +171,6 @@ def _intact(entries: Mapping[str, Entry | None]) -> dict[str, Entry]:
     return {key: entry for key, entry in entries.items() if entry is not None}
 
 
-def _failed_before(calls: Iterable[Compensation], state: State, scope: Scope) -> dict[str, Entry]:
-    """Return entries by key for the calls whose undo failed in a thread without a store."""
-    return {
-        call.key: Entry(compensation=call, status="failed", error=error)
-        for call in calls
-        if (error := error_of_undo(call, state, scope))
-    }
-
-
 def _note_entries(entries: Sequence[Entry], scope: Scope) -> Steps[None]:
     if entries and scope.address is not None:
         yield from put_entries(*scope.address, entries)
@@ -289,7 +280,12 @@ def _schedule(
     if not removed and not restored:
         return
     stored_entries = yield from _known_entries([*removed, *restored], scope)
-    failed = _failed_before(removed.values(), state, scope)
+    # Of a thread without a store.
+    failed = {
+        key: Entry(compensation=call, status="failed", error=error)
+        for key, call in removed.items()
+        if (error := error_of_undo(call, state, scope))
+    }
     entries_by_key, due = {**_intact(stored_entries), **failed}, []
     removed = {key: call for key, call in removed.items() if not was_undone(call, state, scope)}
     for key, call in removed.items():

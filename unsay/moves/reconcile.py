@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
@@ -20,7 +20,7 @@ from unsay.history.branch import Change, Label, as_one, take_out
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
 from unsay.memory.offload import load_differing, load_segments, put_back
-from unsay.messages.annotations import KEY, annotate, annotation_of, is_document, spoken
+from unsay.messages.annotations import KEY, annotation_of, is_document, spoken, with_annotation
 from unsay.messages.content import has_sources, sources_of, text_of, words_of
 from unsay.orders.parse import parse_command
 from unsay.runtime import Scope
@@ -115,7 +115,7 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
         if not is_logged and own_message is None:
             allowed = _harmless(message, messages)
         if allowed != message.response_metadata.get(KEY, {}):
-            corrected.append(_annotated(message, allowed))
+            corrected.append(with_annotation(message, allowed))
     return corrected
 
 
@@ -219,12 +219,6 @@ def _harmless(message: AnyMessage, messages: Sequence[AnyMessage]) -> dict[str, 
     commands = [m.id for m in messages if m.type == "human" and parse_command(text_of(m))]
     answers = [name for name in names if name in commands] if isinstance(names, list) else []
     return {"kind": "notice", "answers": answers} if answers and message.type == "ai" else {}
-
-
-def _annotated(message: AnyMessage, annotation: Mapping[str, Any]) -> AnyMessage:
-    metadata = {key: value for key, value in message.response_metadata.items() if key != KEY}
-    plain = message.model_copy(update={"response_metadata": metadata})
-    return annotate(plain, **annotation) if annotation else plain
 
 
 def call_tag(call: Compensation) -> str:
@@ -431,7 +425,11 @@ def _kept(
     result = cast("State", {**result, **_step(result, changes, base, added)})
     returned = [name for name in remaining if name not in live.positions()]
     if changes or returned:
-        result = {**result, "left_behind": _left_behind(before, changes, returned)}
+        # Earlier changes of a host that no run has seen yet are included.
+        old = before.get("left_behind") or LeftBehind(branches=[], returned=[])
+        branches = [*old["branches"], *(each.branch["id"] for each in changes)]
+        names = [*old["returned"], *(name or "" for name in returned)]
+        result = {**result, "left_behind": LeftBehind(branches=branches, returned=names)}
     state_values = _only(result, [*LASTING, *STEPS, *(DESCRIBING if has_all_messages else ())])
     if "own_writes" in before and "own_writes" in after:
         # The proof of calls that were made later: they are undone now, or return with their branch.
@@ -476,20 +474,6 @@ def note_left_behind(state: State, scope: Scope) -> Steps[Update]:
         # The host may send a question again: what the store has of its attempts is over.
         return Update(left_behind=None, entry_id=next_entry_id(state, change))
     return Update(left_behind=None)
-
-
-def _left_behind(
-    before: State, changes: Sequence[Change], returned: Sequence[str | None]
-) -> LeftBehind:
-    """Return which branches a host made and which messages it added again, for the next run.
-
-    `changes` made the branches, and `returned` are the ids of messages that are in the transcript
-    again. Earlier changes that no run has seen yet are included.
-    """
-    old = before.get("left_behind") or LeftBehind(branches=[], returned=[])
-    branches = [*old["branches"], *(each.branch["id"] for each in changes)]
-    names = [*old["returned"], *(name or "" for name in returned)]
-    return LeftBehind(branches=branches, returned=names)
 
 
 def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:

@@ -20,7 +20,7 @@ from unsay.messages.annotations import (
     spoken,
 )
 from unsay.messages.boundaries import steps
-from unsay.messages.content import text_of
+from unsay.messages.content import text_of, with_text
 from unsay.orders.parse import parse_command
 from unsay.phrases import Verb
 from unsay.runtime import Scope
@@ -119,7 +119,7 @@ def ask_again(
     question_id = next(m.id for m in reversed(new_messages) if is_question(m))
     if text is not None:
         new_messages = [m for m in new_messages if m.id == question_id or not is_question(m)]
-        new_messages = [_with_text(m, text) if m.id == question_id else m for m in new_messages]
+        new_messages = [with_text(m, text) if m.id == question_id else m for m in new_messages]
     update["messages"] = [*writes, *new_messages]
     update["turn"] = {
         **_with_earlier(turn, branch, scope, edits=text is not None),
@@ -182,14 +182,6 @@ def _asked_at(live: LiveBranch, first_id: str | None) -> list[AnyMessage]:
     """Return the user's messages of a turn; `ConflictError` if the transcript lacks the first one."""
     start = live.index_of(first_id)
     return list(takewhile(lambda message: message.type == "human", spoken(live.messages[start:])))
-
-
-def _with_text(question: AnyMessage, text: str) -> AnyMessage:
-    """Return a question with another text; its images and other parts stay."""
-    parts = question.content if isinstance(question.content, list) else []
-    others = [part for part in parts if isinstance(part, dict) and part.get("type") != "text"]
-    content = [{"type": "text", "text": text}, *others] if others else text
-    return question.model_copy(update={"content": content})
 
 
 def _asked_again(message: AnyMessage, turn: Turn) -> AnyMessage:

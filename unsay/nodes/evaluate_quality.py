@@ -8,13 +8,12 @@ from langchain_core.messages import AnyMessage
 
 from unsay.context.topics import forgotten_ids, live_segments
 from unsay.effects import Steps
-from unsay.events import event_types
 from unsay.generation.judge import exchange_of, judge_exchange
 from unsay.generation.relevance import judge_documents
 from unsay.history.checkpoints import metadata_of, renumbered
 from unsay.judging.verdict import unscored
 from unsay.memory.offload import drop_offloaded, offload
-from unsay.messages.annotations import annotation_of, spoken, with_verdict
+from unsay.messages.annotations import spoken, with_verdict
 from unsay.moves.reconcile import load_resent
 from unsay.orders.parse import changes_nothing, command_of
 from unsay.protocols import Verdict
@@ -31,7 +30,7 @@ from unsay.transcript.pending import (
     unjudged,
     with_hand_offs,
 )
-from unsay.transcript.record import add_note
+from unsay.transcript.record import add_note, log_verdict
 from unsay.transcript.undo import archive_steps
 from unsay.turn.runs import branch_of_deleted, stopped_questions
 from unsay.verbs.carry_out import carry_out_input
@@ -203,8 +202,7 @@ def _consequences(
     for turn_number, (entry, verdict) in enumerate(verdicts, start=first):
         answer = with_verdict(messages[entry.index], verdict, turn=turn_number, topic=topic)
         answers.append(answer)
-        event = event_types.verdict(answer.id or "", annotation_of(answer))
-        scope.step_log.new_events.append(event)
+        log_verdict(answer, scope)
         scope.emit("verdict", of="context", message_id=answer.id, **asdict(verdict))
     scores = [verdict.score for _, verdict in verdicts if verdict.score is not None]
     lowest = min(scores, default=None)

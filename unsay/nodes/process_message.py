@@ -11,7 +11,7 @@ from unsay.generation.context_builder import AttemptContext, attempt_context, ke
 from unsay.generation.draft import at_end
 from unsay.generation.judge import label_topic
 from unsay.generation.relevance import nothing_relevant
-from unsay.history.compensations import Report
+from unsay.history.compensations import Report, put_draft
 from unsay.history.unsaved_answers import UnsavedAttempt
 from unsay.memory.lessons import applying
 from unsay.memory.offload import load_opened
@@ -110,7 +110,10 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
             yield from keep_failed_request(
                 state, scope, attempt.recorder, verdict, answer=text_of(draft[-1])
             )
-            yield from delivery.store_rejected(state, scope, draft, carried, verdict)
+            # After a crash the attempts go on with the next one, and no tool of this one runs again.
+            if scope.services.tool_loop is not None and scope.address is not None:
+                name, values = delivery.attempt_name(state), {**carried, "messages": draft}
+                yield from put_draft(*scope.address, name, values, verdict=verdict)
     scope.step_log.calls.update(delivery.undone_calls(state, scope))
     labelled = yield from label_topic(state, scope, verdict)
     state = with_update(state, labelled)

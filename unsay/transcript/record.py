@@ -21,6 +21,7 @@ from unsay.events.event_types import (
     rollback,
     split_message,
     stamped,
+    verdict,
 )
 from unsay.history.branch import Change, put_branches, put_places
 from unsay.history.checkpoints import add_checkpoint
@@ -110,6 +111,11 @@ def log_checkpoints(state: State, scope: Scope, due: Sequence[Checkpoint]) -> No
         checkpoints = add_checkpoint(checkpoints, new)
     ids = {new["id"] for new in due}
     scope.step_log.later_events += [checkpoint(each) for each in checkpoints if each["id"] in ids]
+
+
+def log_verdict(message: AnyMessage, scope: Scope) -> None:
+    """Log the annotations of a message that was judged or rated."""
+    scope.step_log.new_events.append(verdict(message.id or "", annotation_of(message)))
 
 
 def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:

@@ -242,18 +242,17 @@ def checkpoint_by_order(
     scope: Scope,
     name: str | None,
     *,
-    pending: Sequence[str] = (),
     reason: CheckpointReason = "order",
 ) -> Checkpoint:
     """Return a checkpoint at the newest answer, for the caller to store, or the one that is there.
 
-    With the reason `task_start` and without an answer it is at the beginning. `pending` messages do
-    not count; a `name` of `None` is unnamed.
+    With the reason `task_start` and without an answer it is at the beginning. A `name`
+    of `None` is unnamed.
 
     Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
     `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
     """
-    messages = [m for m in spoken(state.get("messages", [])) if m.id not in pending]
+    messages = spoken(state.get("messages", []))
     while messages and not is_answer(messages[-1]):
         messages.pop()
     if not messages and reason != "task_start":

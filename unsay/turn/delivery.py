@@ -14,7 +14,7 @@ from unsay.decisions import Decision, ask_person, person_request, read_decision
 from unsay.effects import Call, Steps
 from unsay.errors import DatabaseCorruptError, EmptyAnswerError
 from unsay.history.branch import Label, as_one, replace_tail
-from unsay.history.compensations import AttemptName, Report, find_draft, put_draft
+from unsay.history.compensations import AttemptName, Report, find_draft
 from unsay.history.unsaved_answers import UNSAVED, UnsavedAnswer, UnsavedAttempt
 from unsay.memory.lessons import LESSONS, lessons_of_turn
 from unsay.messages.annotations import annotate, notice, spoken, with_verdict
@@ -86,23 +86,6 @@ def keep_attempt(
             question=place.text, draft=draft, values=dict(values), verdict=verdict
         )
         UNSAVED.keep(place.owner, place.thread_id, _name(state, place), attempt)
-
-
-def store_rejected(
-    state: State,
-    scope: Scope,
-    draft: Sequence[AnyMessage],
-    values: Mapping[str, Any],
-    verdict: Verdict,
-) -> Steps[None]:
-    """Store a rejected draft, so that after a crash the attempts go on with the next one.
-
-    The tools of later attempts are then not run again either. Nothing is done without tools, or
-    without a store. The parameters are those of `keep_attempt`.
-    """
-    if scope.services.tool_loop is not None and scope.address is not None:
-        values = {**values, "messages": draft}
-        yield from put_draft(*scope.address, attempt_name(state), values, verdict=verdict)
 
 
 def find_attempt(state: State, scope: Scope) -> Steps[UnsavedAttempt | None]:
@@ -226,7 +209,9 @@ def deliver(
     that traces the run; a failure there is only logged. Raises what `checkpoints_due` raises.
     """
     turn, topic = state["turn"], state.get("current_topic", "")
-    keep_unsaved(state, scope, draft, verdict, flag)
+    if (place := place_of_question(state, scope)) is not None:  # so that it is paid for once
+        unsaved = UnsavedAnswer(question=place.text, draft=tuple(draft), verdict=verdict, flag=flag)
+        UNSAVED.keep(place.owner, place.thread_id, place.question_id, unsaved)
     send_score(scope.config, verdict.score, of_graph=True)
     removed = turn.get("removed", [])
     removals = {"removed": [without_base(each) for each in removed]} if removed else {}
@@ -271,19 +256,6 @@ def deliver(
         state_history=add_note(state, scope, "process_message", verdict.outcome, verdict.score),
         **with_step(state, step),
     )
-
-
-def keep_unsaved(
-    state: State, scope: Scope, draft: Sequence[AnyMessage], verdict: Verdict, flag: str | None
-) -> None:
-    """Keep the turn's answer in this process until it is saved, so that it is paid for once.
-
-    Without a thread or a question nothing is kept.
-    """
-    place = place_of_question(state, scope)
-    if place is not None:
-        answer = UnsavedAnswer(question=place.text, draft=tuple(draft), verdict=verdict, flag=flag)
-        UNSAVED.keep(place.owner, place.thread_id, place.question_id, answer)
 
 
 def deliver_unsaved(state: State, scope: Scope) -> Steps[Update | None]:

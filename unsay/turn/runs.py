@@ -382,24 +382,24 @@ def _open(state: State, scope: Scope, update: Update) -> Steps[tuple[Scope, Upda
     """
     if "turn" not in update:  # A command that changes nothing opens no turn, and has no run.
         return scope, update
-    scope, update = yield from _opened(scope, update)
+    turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
+    if scope.address is not None and run_id is not None:
+        run_opener = partial(
+            open_run,
+            *scope.address,
+            now=scope.now(),
+            turn_id=turn["question_id"],
+            labels=scope.labels,
+        )
+        try:
+            yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
+        except RunConflictError:
+            run_id = f"{run_id}-{turn['question_id'] or turn['number']}"
+            yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
+        scope = replace(scope, run_id=run_id)
+        update = {**update, "turn": {**turn, "run_id": run_id}}
     yield from _end_dead(state, scope)
     return scope, update
-
-
-def _opened(scope: Scope, update: Update) -> Steps[tuple[Scope, Update]]:
-    turn, run_id, parent = update["turn"], scope.run_id, scope.parent_run_id
-    if scope.address is None or run_id is None:
-        return scope, update
-    run_opener = partial(
-        open_run, *scope.address, now=scope.now(), turn_id=turn["question_id"], labels=scope.labels
-    )
-    try:
-        yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
-    except RunConflictError:
-        run_id = f"{run_id}-{turn['question_id'] or turn['number']}"
-        yield from run_opener(run_id, parent_run_id=None if parent == run_id else parent)
-    return replace(scope, run_id=run_id), {**update, "turn": {**turn, "run_id": run_id}}
 
 
 def advance_run(scope: Scope, *, phase: RunPhase) -> Steps[None]:
