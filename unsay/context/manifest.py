@@ -115,7 +115,7 @@ class Manifest(TypedDict):
     sent: str  # places of messages sent unchanged, from 1, with offloaded ones included
     by_rule: dict[
         str, str
-    ]  # all other places by rule; `EXTRA_RULES` have places of other rules, too
+    ]  # all other places by rule; those of `EXTRA_RULES` have another one, too
     unplaced: NotRequired[int]  # number of quoted messages with unknown places
     parts: dict[str, int]  # tokens counted before the call; `reply` is the longest possible answer
     window: int  # in tokens; 0 if unknown

@@ -48,6 +48,13 @@ def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]
     return {current["topic_id"]} | {e["topic_id"] for e in expanded if e["at"] == current["start"]}
 
 
+def move_expanded(
+    expanded: Sequence[ExpandedTopic], new_starts: Mapping[str, str]
+) -> list[ExpandedTopic]:
+    """Return expanded topics after segments moved; `new_starts` has their new starts by old ones."""
+    return [{**each, "at": new_starts.get(each["at"], each["at"])} for each in expanded]
+
+
 def live_segments(messages: Sequence[AnyMessage], segments: Sequence[Segment]) -> list[Segment]:
     """Return the segments whose start is still in the transcript, in the transcript's order."""
     places = {message.id: index for index, message in enumerate(messages)}
@@ -398,7 +405,7 @@ def topic_starts(
             Segment(topic_id=segment["topic_id"], start=new_starts[segment["start"]])
             for segment in remaining_segments
         ],
-        [{**topic, "at": new_starts.get(topic["at"], topic["at"])} for topic in expanded],
+        move_expanded(expanded, new_starts),
     )
 
 

@@ -273,7 +273,14 @@ def lay_out(
     that question; without one, to the system message, which is made if it is missing.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
-    view = summaries_as_user(_presented(_with_summaries(shown, summaries or {}, texts), texts))
+    texts_by_id, ids = summaries or {}, {message.id for message in shown}
+    lost = [text for name, group in texts_by_id.items() if name not in ids for text in group]
+    view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
+    for message in shown:
+        if texts_before := texts_by_id.get(message.id or ""):
+            view.append(summary_message(texts_before, texts))
+        view.append(message)
+    view = summaries_as_user(_presented(view, texts))
     if recalled is not None:
         place = next((i for i in range(len(view) - 1, -1, -1) if is_question(view[i])), len(view))
         while 0 < place < len(view) and is_document(view[place - 1]):
@@ -281,19 +288,6 @@ def lay_out(
         view.insert(place, recalled)
     if parts := _hints(hints, texts):
         view = append_to_question(view, texts.say("turn_hints", hints="\n\n".join(parts)))
-    return view
-
-
-def _with_summaries(
-    shown: Sequence[AnyMessage], summaries: Mapping[str, Sequence[str]], texts: Texts
-) -> list[AnyMessage]:
-    ids = {message.id for message in shown}
-    lost = [text for name, group in summaries.items() if name not in ids for text in group]
-    view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
-    for message in shown:
-        if texts_before := summaries.get(message.id or ""):
-            view.append(summary_message(texts_before, texts))
-        view.append(message)
     return view
 
 

@@ -21,7 +21,6 @@ from unsay.judging.verdict import (
     majority,
     on_scale,
     request_of,
-    skipped,
     summary_request,
     topics_shown,
     unscored,
@@ -154,7 +153,7 @@ def judge_exchange(
         and not hint
         and _exceeds_share(request(texts), spent, scope)
     ):
-        return skipped(texts.say("judge_skipped"))
+        return replace(unscored(texts.say("judge_skipped")), skipped=True)
     scope.emit("judging", message_id=answer.id)
     verdict = yield from _ask_panel(request, text, scope, key=key or answer.id or "")
     consistency = 1.0 if verdict.consistency is None else verdict.consistency

@@ -306,13 +306,10 @@ def _report_results(done: Sequence[AnyMessage], attempt: AttemptContext) -> None
 
 def _store(draft: Draft, attempt: AttemptContext, made: Sequence[Entry] = ()) -> Steps[None]:
     attempt.kept[:] = draft["messages"]
-    keep_attempt(attempt.state, attempt.scope, attempt.kept, _values(draft))
+    values = {name: value for name, value in draft.items() if name != "messages"}
+    keep_attempt(attempt.state, attempt.scope, attempt.kept, values)
     if attempt.scope.address is not None:
         yield from put_draft(*attempt.scope.address, attempt_name(attempt.state), draft, made=made)
-
-
-def _values(draft: Draft) -> dict[str, Any]:
-    return {name: value for name, value in draft.items() if name != "messages"}
 
 
 RECALL_TOOL = "recall"

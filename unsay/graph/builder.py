@@ -388,12 +388,7 @@ class Lifted(Runnable[State, Update]):
             drive(hold.verify())
             return _noted(config, input, update)
 
-    async def ainvoke(
-        self,
-        input: State,  # noqa: A002 - its name
-        config: RunnableConfig | None = None,
-        **_: Any,
-    ) -> Update:
+    async def ainvoke(self, input: State, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - its name
         """Run the node on an event loop, and return its update; the errors are those of `invoke`.
 
         If the task is cancelled, the run is listed as canceled and `CancelledError` is raised on.

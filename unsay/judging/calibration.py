@@ -21,7 +21,8 @@ from unsay.judging.verdict import judged_parts
 from unsay.types import Language
 
 PARTS = 5
-STEPS = 20  # thresholds that are tried, from 0 to 1
+STEPS = 20
+THRESHOLDS = [step / STEPS for step in range(STEPS + 1)]  # those that are tried
 ALARM_SHARE = 0.05
 """The claim that is checked: at most this share of good answers fails."""
 
@@ -150,7 +151,7 @@ def calibrate(labels: Sequence[Labelled], costs: Costs) -> list[Calibration]:
         own = [label for label in labels if label.language == language]
         if len({label.good for label in own}) == 1:
             continue
-        curve = tuple((t, confusion(own, t)) for t in _thresholds())
+        curve = tuple((t, confusion(own, t)) for t in THRESHOLDS)
         calibrations.append(
             Calibration(
                 language=language,
@@ -168,7 +169,7 @@ def fit(labels: Sequence[Labelled], costs: Costs) -> float:
 
     If several cost the same, it is the lowest, which fails the fewest answers.
     """
-    return min(_thresholds(), key=lambda t: (confusion(labels, t).cost(costs), t))
+    return min(THRESHOLDS, key=lambda t: (confusion(labels, t).cost(costs), t))
 
 
 def confusion(labels: Iterable[Labelled], threshold: float) -> Confusion:
@@ -200,10 +201,6 @@ def _held_out(labels: Sequence[Labelled], costs: Costs) -> Confusion:
 def _part(question: str) -> int:
     digest = hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()
     return digest[0] % PARTS
-
-
-def _thresholds() -> list[float]:
-    return [step / STEPS for step in range(STEPS + 1)]
 
 
 GIVEN = ("inputs", "outputs", "context", "question", "answer")

@@ -123,10 +123,8 @@ def _subject(exchange: Exchange) -> dict[str, float]:
     older = _known([text for pair in exchange.earlier[:-1] for text in pair])
     thread = question.known | last | older
     opening = _words(next(iter(sentences(exchange.answer)), ""))
-    question_overlap, answer_overlap = (
-        _shared(question, answer.known),
-        _shared(answer, question.known),
-    )
+    question_overlap = _shared(question, answer.known)
+    answer_overlap = _shared(answer, question.known)
     from_last, from_thread = _shared(answer, last), _shared(answer, thread)
     return {
         "question_in_answer": question_overlap.share,

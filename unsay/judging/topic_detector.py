@@ -454,10 +454,8 @@ def label_of(question: str) -> str:
             subject_words = [
                 word for word in whole if not word.group().startswith(_ASKING)
             ] or whole
-            start, end = (
-                telling[0].start(),
-                subject_words[-1].end() if subject_words else len(sentence),
-            )
+            start = telling[0].start()
+            end = subject_words[-1].end() if subject_words else len(sentence)
             while start and sentence[start - 1].isdecimal():
                 start -= 1
             return preview(_with_brackets(sentence, start, end), LABEL_CHARS)

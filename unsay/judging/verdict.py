@@ -304,11 +304,6 @@ def scored(
     return Verdict(outcome=outcome, score=score, reason=reason, source=source)
 
 
-def skipped(reason: str) -> Verdict:
-    """Return the unscored verdict on an answer that no judge read, by the setting `judge_share`."""
-    return replace(unscored(reason), skipped=True)
-
-
 def unscored(reason: str) -> Verdict:
     """Return a verdict without a score, which changes nothing; `reason` is what went wrong."""
     return Verdict(outcome="unscored", score=None, reason=reason, source="model")

@@ -5,7 +5,7 @@ It applies while its topic is the current one.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, NotRequired, cast, get_args
 
 from langchain_core.messages import AnyMessage
@@ -119,17 +119,13 @@ def lessons_in(messages: Sequence[AnyMessage]) -> list[Lesson]:
 
     A lesson may quote the question of its answer, and is left out without that question.
     """
-    return list(_lessons(messages))
-
-
-def _lessons(messages: Sequence[AnyMessage]) -> Iterator[Lesson]:
-    answers = (m for m in messages if LESSONS in annotation_of(m) and is_answer(m))
-    for message in answers:
-        if has_sources(annotation_of(message), sources_of(messages)):
+    lessons: list[Lesson] = []
+    for message in messages:
+        own: list[Lesson] = annotation_of(message).get(LESSONS, [])
+        if own and is_answer(message) and has_sources(annotation_of(message), sources_of(messages)):
             # A picked copy of an answer has another id than the answer for which the lesson was made.
-            lessons: list[Lesson] = annotation_of(message)[LESSONS]
-            for lesson in lessons:
-                yield {**lesson, "message_id": message.id or ""}
+            lessons += [{**lesson, "message_id": message.id or ""} for lesson in own]
+    return lessons
 
 
 def applying(state: State, scope: Scope) -> list[str]:

@@ -29,6 +29,7 @@ from unsay.context.topics import (
     current_topic_id,
     forgotten_ids,
     live_segments,
+    move_expanded,
     opened_topics,
     pinned_ids,
     remaining_topics,
@@ -51,7 +52,7 @@ from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.pending import MAX_ENTRIES, find_pending, unjudged
 from unsay.transcript.record import EMPTY
-from unsay.types import Checkpoint, ExpandedTopic, Segment, Topic
+from unsay.types import Checkpoint, Segment, Topic
 
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
 
@@ -216,15 +217,12 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
         {**each, "offloaded": True} if each["message_id"] in removed_ids else each
         for each in state.get("checkpoints", [])
     ]
-    expanded: list[ExpandedTopic] = [
-        {**each, "at": new_starts.get(each["at"], each["at"])} for each in state.get("expanded", [])
-    ]
     return {
         **state,
         "messages": messages[end:],
         "segments": rest,
         "checkpoints": checkpoints,
-        "expanded": expanded,
+        "expanded": move_expanded(state.get("expanded", []), new_starts),
     }
 
 
@@ -301,9 +299,6 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
         if continues:
             new_starts[part[0]["start"]] = joined[-1]["start"]
         joined += part[1:] if continues else part
-    expanded: list[ExpandedTopic] = [
-        {**each, "at": new_starts.get(each["at"], each["at"])} for each in state.get("expanded", [])
-    ]
     load: Any = partial(relocated, back=sources_of(older), offloaded=pages[-1].before)
     update = Update(
         messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), *older, *state["messages"]],
@@ -314,7 +309,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
             for each in state.get("checkpoints", [])
         ],
         topics=[load(_as_before(each, pages)) for each in state.get("topics", [])],
-        expanded=expanded,
+        expanded=move_expanded(state.get("expanded", []), new_starts),
         pins=move_pins(state.get("pins", []), None, loaded_ids),
     )
     if "compaction" in state:

@@ -218,9 +218,8 @@ def _never_answered(state: State, scope: Scope, update: Update) -> Steps[dict[st
     """
     removed_messages = (m for change in scope.step_log.changes for m in change.branch["messages"])
     question_ids = {message.id for message in removed_messages if message.type == "human"}
-    has_reversals = any(
-        reversal_of(each) for each in scope.services.tools
-    )  # else nothing need be read
+    # Without a tool that can be reversed nothing need be read.
+    has_reversals = any(reversal_of(each) for each in scope.services.tools)
     if not question_ids or not has_reversals or scope.address is None:
         return {}
     live_ids = {message.id for message in with_update(state, update)["messages"]}

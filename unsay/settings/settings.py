@@ -261,9 +261,8 @@ class Settings(BudgetSettings, ContextSettings, JudgingSettings):
         with refusing(type(self).model_fields):
             overrides = without_aliases(overrides)
             values = {**_without_overruled(self._given, overrides), **overrides}
-            settings = Settings.__new__(
-                Settings
-            )  # reading the file again would block an event loop
+            # Not `Settings()`: reading the file again would block an event loop.
+            settings = Settings.__new__(Settings)
             settings._read(self._file, self._variables, values)
             return settings
 

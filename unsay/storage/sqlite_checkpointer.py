@@ -179,10 +179,8 @@ class FileSaver(OffLoop, SqliteSaver):
         `None` if it does not exist. Raises `DatabaseCorruptError` if it cannot be read. Ids that
         LangGraph makes afterwards are greater than those of the thread.
         """
-        thread_id, requested_id = (
-            str(config["configurable"]["thread_id"]),
-            get_checkpoint_id(config),
-        )
+        thread_id = str(config["configurable"]["thread_id"])
+        requested_id = get_checkpoint_id(config)
         with self.cursor(transaction=False) as cursor:
             place = (thread_id, config["configurable"].get("checkpoint_ns", ""))
             follow(*cursor.execute(_GREATEST_ID, place).fetchone())

@@ -238,16 +238,12 @@ def _reasons_after(
 
 
 def checkpoint_by_order(
-    state: State,
-    scope: Scope,
-    name: str | None,
-    *,
-    reason: CheckpointReason = "order",
+    state: State, scope: Scope, name: str | None, *, reason: CheckpointReason = "order"
 ) -> Checkpoint:
     """Return a checkpoint at the newest answer, for the caller to store, or the one that is there.
 
-    With the reason `task_start` and without an answer it is at the beginning. A `name`
-    of `None` is unnamed.
+    With the reason `task_start` and without an answer it is at the beginning. A `name` of `None` is
+    unnamed.
 
     Raises `UnknownCheckpointError` if there is no answer, `InvalidNameError` or
     `CheckpointExistsError` for the name, `ConflictError` if too many checkpoints have names.
