@@ -219,11 +219,9 @@ def reserve(
         )
         return Reservation(account=account, check=replace(limit_check, outcome="granted"))
     limit_check = check(account, limits, amount, place=place)
-    if limit_check.outcome != "granted":
-        return Reservation(account=account, check=limit_check)
-    return Reservation(
-        account=accounts.hold(account, amount, key=key, place=place, at=at), check=limit_check
-    )
+    if limit_check.outcome == "granted":
+        account = accounts.hold(account, amount, key=key, place=place, at=at)
+    return Reservation(account=account, check=limit_check)
 
 
 def extend(

@@ -276,15 +276,9 @@ def local_summary(
     heading = texts.say("local_answers", answers="")
     key = key_sentences(answers, max(chars // 2, chars - len(question_text)) - len(heading) - 1)
     answer_text = texts.say("local_answers", answers=" / ".join(key)) if key else ""
-    newer = "\n".join(
-        filter(
-            None,
-            (
-                clip(question_text, chars - len(answer_text) - 1) if answer_text else question_text,
-                answer_text,
-            ),
-        )
-    )
+    if answer_text:
+        question_text = clip(question_text, chars - len(answer_text) - 1)
+    newer = "\n".join(filter(None, (question_text, answer_text)))
     room = max(chars // 2, chars - len(newer) - 1)
     return clip("\n".join(filter(None, (clip(earlier or "", room), newer))), chars)
 

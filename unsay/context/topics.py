@@ -399,14 +399,12 @@ def topic_starts(
         start = name if name in starts else start
         if start not in new_starts and name not in forgotten:
             new_starts[start] = name
-    remaining_segments = [segment for segment in segments if segment["start"] in new_starts]
-    return (
-        [
-            Segment(topic_id=segment["topic_id"], start=new_starts[segment["start"]])
-            for segment in remaining_segments
-        ],
-        move_expanded(expanded, new_starts),
-    )
+    remaining_segments = [
+        Segment(topic_id=segment["topic_id"], start=new_starts[segment["start"]])
+        for segment in segments
+        if segment["start"] in new_starts
+    ]
+    return remaining_segments, move_expanded(expanded, new_starts)
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:

@@ -147,8 +147,7 @@ def not_empty(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Fi
 def has_turns(messages: Sequence[BaseMessage], _dialect: Dialect) -> Iterator[Finding]:
     """The transcript has at least one message that is not a system message."""
     if all(isinstance(message, SystemMessage) for message in messages):
-        last = max(0, len(messages) - 1)
-        yield last, problem("has_turns")
+        yield max(0, len(messages) - 1), problem("has_turns")
 
 
 @rule

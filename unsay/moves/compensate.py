@@ -125,13 +125,10 @@ def report_text(report: Report, texts: Texts) -> str:
 
     Calls that failed themselves are left out: they did nothing that could still be in effect.
     """
-    remaining_outcomes = report.of("failed", "skipped")
+    left = [each for each in report.of("failed", "skipped") if not _did_nothing(each.compensation)]
     parts = (
         ("effects_undone", report.undone),
-        (
-            "effects_left",
-            [each for each in remaining_outcomes if not _did_nothing(each.compensation)],
-        ),
+        ("effects_left", left),
         ("effects_unknown", report.of("unknown")),
         ("effects_returned", report.of("returned")),
     )

@@ -137,8 +137,7 @@ def branch_of_deleted(state: State, scope: Scope, stopped: list[AnyMessage]) -> 
     live = live_branch(state)
     start = find_pending(live.messages, state.get("turn")).start
     label = Label(kind="interrupted", reason="its run was deleted", created_at=scope.now())
-    after = live.id_at(start - 1)
-    return keep_beside(state, scope, deleted, after=after, label=label)
+    return keep_beside(state, scope, deleted, after=live.id_at(start - 1), label=label)
 
 
 def keep_beside(
@@ -166,8 +165,7 @@ def keep_beside(
     )
     for message in messages:
         scope.step_log.new_events += split_message(message)
-    refs = save_branch(change, scope, state.get("branches", []))
-    return Update(branches=refs)
+    return Update(branches=save_branch(change, scope, state.get("branches", [])))
 
 
 # What the states refer to. Runs, requests, usage and compensations stay with the original.
