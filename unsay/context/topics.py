@@ -48,7 +48,7 @@ def opened_topics(segments: Sequence[Segment], expanded: Sequence[ExpandedTopic]
     return {current["topic_id"]} | {e["topic_id"] for e in expanded if e["at"] == current["start"]}
 
 
-def move_expanded(
+def shift_expanded(
     expanded: Sequence[ExpandedTopic], new_starts: Mapping[str, str]
 ) -> list[ExpandedTopic]:
     """Return expanded topics after segments moved; `new_starts` has their new starts by old ones."""
@@ -404,7 +404,7 @@ def topic_starts(
         for segment in segments
         if segment["start"] in new_starts
     ]
-    return remaining_segments, move_expanded(expanded, new_starts)
+    return remaining_segments, shift_expanded(expanded, new_starts)
 
 
 def named_ids(forgotten: Sequence[Forgotten]) -> frozenset[str]:

@@ -273,7 +273,8 @@ def lay_out(
     that question; without one, to the system message, which is made if it is missing.
     """
     # All that changes from call to call is at the end: the provider's cache before it stays valid.
-    texts_by_id, ids = summaries or {}, {message.id for message in shown}
+    texts_by_id = summaries or {}
+    ids = {message.id for message in shown}
     lost = [text for name, group in texts_by_id.items() if name not in ids for text in group]
     view: list[AnyMessage] = [summary_message(lost, texts)] if lost else []
     for message in shown:

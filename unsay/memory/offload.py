@@ -29,10 +29,10 @@ from unsay.context.topics import (
     current_topic_id,
     forgotten_ids,
     live_segments,
-    move_expanded,
     opened_topics,
     pinned_ids,
     remaining_topics,
+    shift_expanded,
     with_summary_of,
     without_forgotten,
     without_summary,
@@ -222,7 +222,7 @@ def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
         "messages": messages[end:],
         "segments": rest,
         "checkpoints": checkpoints,
-        "expanded": move_expanded(state.get("expanded", []), new_starts),
+        "expanded": shift_expanded(state.get("expanded", []), new_starts),
     }
 
 
@@ -309,7 +309,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
             for each in state.get("checkpoints", [])
         ],
         topics=[load(_as_before(each, pages)) for each in state.get("topics", [])],
-        expanded=move_expanded(state.get("expanded", []), new_starts),
+        expanded=shift_expanded(state.get("expanded", []), new_starts),
         pins=move_pins(state.get("pins", []), None, loaded_ids),
     )
     if "compaction" in state:

@@ -112,7 +112,8 @@ def _answer(state: State, scope: Scope, kept: UnsavedAttempt | None) -> Steps[Up
             )
             # After a crash the attempts go on with the next one, and no tool of this one runs again.
             if scope.services.tool_loop is not None and scope.address is not None:
-                name, values = delivery.attempt_name(state), {**carried, "messages": draft}
+                name = delivery.attempt_name(state)
+                values = {**carried, "messages": draft}
                 yield from put_draft(*scope.address, name, values, verdict=verdict)
     scope.step_log.calls.update(delivery.undone_calls(state, scope))
     labelled = yield from label_topic(state, scope, verdict)

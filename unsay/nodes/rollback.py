@@ -42,12 +42,11 @@ def rollback(state: State, scope: Scope) -> Steps[Update]:
     if request is None:
         order = Rollback(to=state.get("rollback_checkpoint_id") or None)
         update = yield from carry_out_request(state, scope, request_of(order))
-    elif request["kind"] == "order":
-        update = yield from _order(state, scope, request)
     elif request["kind"] == "context":
         update = _reject_context(state, scope, request)
     else:
         handlers = {
+            "order": _order,
             "draft": _reject_draft,
             "ask": _ask_about_drafts,
             "decline": _end_unanswered,
