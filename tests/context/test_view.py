@@ -376,6 +376,11 @@ def test_the_next_turn_begins_with_the_same_bytes(
 ) -> None:
     """On the same topic a view is the one before it, longer: the provider's cache stays warm."""
     transcript = _transcript(shape)
+    first_pending = next(
+        (i for i in range(len(transcript), 0, -1) if transcript[i - 1].type != "human"), 0
+    )
+    # A topic begins with the first message that waits, also with a document before the question.
+    starts = [(min(i, first_pending), name) for i, name in starts]
     segments = _segments(transcript, starts)
     grown = [
         *transcript,

@@ -171,7 +171,7 @@ def by_position(outputs: str, /) -> float:
     [
         pytest.param(lambda reference: reference, "needs the argument 'reference'", id="argument"),
         pytest.param(by_position, "needs the argument 'outputs'", id="position"),
-        pytest.param(awaitable_metric, "awaited is async", id="async"),
+        pytest.param(awaitable_metric, "awaitable_metric is async", id="async"),
         pytest.param(int, "no signature found", id="signature"),
         pytest.param(3, "metric must be Callable", id="number"),
     ],
