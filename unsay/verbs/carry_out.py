@@ -169,7 +169,7 @@ def _stopped_branch(state: State) -> str | None:
 
 
 def request_of(order: orders.Order[Any]) -> RollbackRequest:
-    """Return the request that the node `rollback` carries an order out."""
+    """Return the request with which the node `rollback` carries out an order."""
     return RollbackRequest(kind="order", to=None, reason="", order=orders.order_values(order))
 
 
