@@ -331,6 +331,16 @@ def test_a_japanese_conversation(run: Run) -> None:
     assert "2ターンを復元しました" in run("redo", *thread).stdout
 
 
+def test_a_notice_is_in_one_language(run: Run, database: Path) -> None:
+    """A rollback from Japanese to English names the place in the language of its sentence."""
+    fill(database, "both", "How do lists work?", JAPANESE[0])
+    thread = ("--thread", "both")
+    rolled_back = run("rollback", "--turns", "1", *thread).stdout
+    assert "取り除きました" in rolled_back
+    assert "Rolled back" not in rolled_back
+    assert "Restored 1 turn." in run("undo", *thread).stdout
+
+
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize(
     "command",

@@ -24,7 +24,6 @@ from unsay.results.timeline import TimelineData
 from unsay.retrieval.selection import speaker
 from unsay.transcript.live import count_turns, place_name
 from unsay.types import Forgotten
-from unsay.verbs.outcome import Outcome
 
 
 def places_of(seen: TimelineData, words: Texts) -> list[tuple[str, str]]:
@@ -66,8 +65,7 @@ def rollback(opened: Opened, *, to: str | None, turns: int | None, preview: bool
         if preview:
             _show_preview(opened, opened.conversation.preview(to, turns=turns))
             return
-        outcome = opened.carry_out(orders.Rollback(to=to, turns=turns))
-    _show_moved(opened, outcome)
+        _carry_out_move(opened, orders.Rollback(to=to, turns=turns))
 
 
 @contextmanager
@@ -86,7 +84,7 @@ def order_command(order: Callable[..., orders.Order[RollbackResult]]) -> Command
 
     @on_thread()
     def command(opened: Opened, **options: Any) -> None:
-        _show_moved(opened, opened.carry_out(order(**options)))
+        _carry_out_move(opened, order(**options))
 
     return command
 
@@ -98,8 +96,11 @@ restore = order_command(orders.Restore)
 pick = order_command(orders.Pick)
 
 
-def _show_moved(opened: Opened, outcome: Outcome[RollbackResult]) -> None:
-    moved, labels = outcome.result, opened.labels
+def _carry_out_move(opened: Opened, order: orders.Order[RollbackResult]) -> None:
+    # The language of before: the place in the notice is named in it.
+    labels = opened.labels
+    outcome = opened.carry_out(order)
+    moved = outcome.result
 
     def show() -> None:
         click.echo(outcome.notice(labels))
