@@ -31,13 +31,9 @@ from unsay.messages.annotations import spoken
 from unsay.moves.reconcile import logged_messages
 from unsay.results.results import Checkpoint
 from unsay.settings.settings import Context
-from unsay.storage.event_log import (
-    EMPTY,
-    Head,
-    make_page,
-    put_page,
-)
+from unsay.storage.event_log import make_page, put_pages
 from unsay.storage.items import frozen
+from unsay.storage.pages import EMPTY
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.types import Event
 
@@ -480,7 +476,7 @@ def test_a_page_that_was_never_committed_does_not_count(open_thread: Opening) ->
     conversation.say("q1")
     store: Any = conversation.graph.store
     head = conversation.graph.get_state(config("t")).values["event_log"]
-    position = Head(page_id=head["page_id"], count=head["count"])
+    position = head
     page = make_page(
         position, [make_event(*planner_note("lost"), stamp=Stamp(thread_id="t", at="2026-01-01"))]
     )
@@ -492,7 +488,7 @@ def test_a_page_that_was_never_committed_does_not_count(open_thread: Opening) ->
 
 
 def _write_page(store: Any, page: Any) -> Any:
-    yield from put_page(store, "t", page)
+    yield from put_pages(store, "t", [page])
 
 
 CRASH = """

@@ -1,7 +1,7 @@
 """The live window: what the state lets go of, and how it takes it back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -37,13 +37,13 @@ from unsay.memory.offload import (
 from unsay.messages.annotations import annotate, is_answer
 from unsay.messages.boundaries import tail_places
 from unsay.moves.reconcile import load_resent
-from unsay.runtime import Scope, Services
+from unsay.runtime import Scope, Services, StepLog
 from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
 from unsay.storage.pages import OffloadedSegment as Page
 from unsay.storage.pages import read_back
 from unsay.transcript.live import count_turns
-from unsay.transcript.record import EMPTY
+from unsay.transcript.record import EMPTY, write_ahead
 from unsay.types import ExpandedTopic, Offloaded, Segment, Topic
 
 NOW = "2026-01-01T12:00:00+00:00"
@@ -123,7 +123,8 @@ def with_question(state: State) -> State:
 
 def offloaded_by(state: State, run: Scope) -> State:
     """The state once what is too much is offloaded."""
-    return with_update(state, drive(offload(state, run)))
+    step = replace(run, step_log=StepLog())
+    return with_update(state, drive(write_ahead(state, step, drive(offload(state, step)))))
 
 
 def visible_state(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,6 @@ from unsay.messages.content import has_sources, sources_of, text_of, words_of
 from unsay.orders.parse import parse_command
 from unsay.runtime import Scope
 from unsay.state import (
-    EventLogHead,
     LeftBehind,
     State,
     Update,
@@ -33,8 +32,8 @@ from unsay.state import (
     offloaded_of,
     with_update,
 )
-from unsay.storage.event_log import event_chain, read_events
-from unsay.storage.pages import offloaded_ids, read_back
+from unsay.storage.event_log import read_events
+from unsay.storage.pages import event_chain, offloaded_ids, read_back
 from unsay.transcript import record
 from unsay.transcript.live import (
     live_branch,
@@ -421,7 +420,8 @@ def _kept(
             s for s in whole.get("segments", []) if s["start"] in remaining
         ]
         update = yield from record.write_ahead(before, scope, branch_update)
-        result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
+        head = _log_head(update, change, remaining, scope)
+        result = cast("State", {**result, **update, **head})
     result = cast("State", {**result, **_step(result, changes, base, added)})
     returned = [name for name in remaining if name not in live.positions()]
     if changes or returned:
@@ -517,19 +517,16 @@ def _step(
     return with_step(state, step)
 
 
-def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
+def _log_head(
+    update: Update, change: Change, remaining: Collection[str | None], scope: Scope
+) -> Update:
     """Return an update with only the event log's head, made to fit the host's state.
 
-    It is the head in `update`, with the length and digest of the messages that the host kept:
-    those of `change.live` with an id in `remaining`. Empty if `update` does not write the head.
+    It is the head in `update`, for the messages that the host kept: those of `change.live` with an id
+    in `remaining`. Empty if `update` does not write the head.
     """
-    live_messages: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
-    place = update.get("event_log", record.EMPTY)
-    head = EventLogHead(
-        page_id=place["page_id"],
-        count=place["count"],
-        length=len(live_messages),
-        digest=record.digest_of(live_messages),
-        ends=record.ends_of(live_messages),
-    )
-    return Update(event_log=head) if "event_log" in update else Update()
+    if "event_log" not in update:
+        return Update()
+    kept: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
+    digest, positions = record.digest_of(kept), scope.step_log.positions
+    return Update(event_log=record.log_head(update["event_log"], kept, digest, positions))
