@@ -32,7 +32,7 @@ from unsay.state import offloaded_of, with_update
 from unsay.storage.base import Database
 from unsay.storage.event_log import read_events
 from unsay.storage.items import Kind, thread_namespace
-from unsay.storage.pages import read_back
+from unsay.storage.pages import RECENT, read_back
 from unsay.types import Checkpoint, Event
 
 Source = Conversation | HostGraph
@@ -259,7 +259,8 @@ def replayed(source: Source | Iterable[Event], thread: str = "t", **options: Any
 
 
 def damage(conversation: Conversation) -> dict[str, type[UnsayError]]:
-    """The kind of error of each public reading that is refused, by the reading's name."""
+    """The kind of error of each public reading that is refused in a new process, by the reading's name."""
+    RECENT.clear()
     readings: dict[str, Callable[[], object]] = {
         "messages": conversation.messages,
         "branches": conversation.branches,

@@ -330,15 +330,15 @@ def test_a_note_with_an_empty_name_is_refused(open_thread: Opening, wrong: Any) 
     assert before == registry_of(conversation).events()
 
 
-def test_a_log_without_the_offloaded_messages_is_damaged(open_thread: Opening) -> None:
-    """Messages that the state offloaded and the event log lacks are named as a gap of the log."""
+def test_a_log_without_the_states_messages_is_damaged(open_thread: Opening) -> None:
+    """Messages that a state had and the event log lacks are named as a gap of the log."""
     conversation = open_thread(settings={"live_messages": 4}, detector=SHIFTS)
     for number in range(6):
         conversation.say(f"NEW q{number}")
     state: Any = state_of(conversation)
     scope = handle_of(conversation).scope()
     assert state["messages"] == drive(logged_messages(state, scope))
-    state["offloaded"] = {**state["offloaded"], "last": "another"}
+    state["event_log"] = {**state["event_log"], "live": [[7_000, 7_001]]}
     with pytest.raises(EventLogGapError):
         drive(logged_messages(state, scope))
 

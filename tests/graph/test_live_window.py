@@ -196,8 +196,11 @@ def test_the_state_holds_no_more_than_the_window(open_thread: Opening) -> None:
     ] == []
 
 
-def test_the_event_log_has_everything(open_thread: Opening) -> None:
+def test_the_event_log_has_everything(
+    open_thread: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The event log gives the whole transcript, byte for byte, from packed pages as well."""
+    monkeypatch.setattr("unsay.transcript.record.LOOSE", 16)
     conversation = open_thread(settings=SMALL, detector=SHIFTS)
     for number in range(30):
         conversation.say(f"Question {number}?")

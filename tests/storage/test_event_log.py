@@ -33,6 +33,7 @@ from unsay.storage.items import bytes_of, freeze, thaw, unpacked
 from unsay.storage.pages import (
     EMPTY,
     PACK_PAGES,
+    RECENT,
     Head,
     Page,
     event_chain,
@@ -67,7 +68,8 @@ def chain(*sizes: int) -> list[Page]:
 
 
 def pack_pages(store: BaseStore, head: Head) -> Steps[None]:
-    """Pack the thread's chain behind an end."""
+    """Pack the thread's chain behind an end, as a process that wrote none of its pages."""
+    RECENT.clear()
     return event_chain(store, THREAD).pack(head)
 
 

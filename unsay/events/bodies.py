@@ -30,6 +30,8 @@ class Body:
 
     def missing(self, piece: str) -> bool:
         """Return whether events with pieces of this kind are still to come."""
+        if not self.holes:
+            return False
         wanted = [hole for hole in self.holes if hole["piece"] == piece]
         return len(wanted) > len(self.pieces.get(piece, ()))
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, RemoveMessage, messages_from_dict
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -19,6 +19,7 @@ from unsay.events.transcript_replay import replay
 from unsay.history.branch import Change, Label, as_one, take_out
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
+from unsay.log.ranges import positions_of
 from unsay.memory.offload import load_differing, load_segments, put_back
 from unsay.messages.annotations import KEY, annotation_of, is_document, spoken, with_annotation
 from unsay.messages.content import has_sources, sources_of, text_of, words_of
@@ -480,19 +481,14 @@ def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     """Return the messages that a state had, as the event log has them, without offloaded ones.
 
     It is for a state whose messages cannot be read. Empty without a store or an event log. Raises
-    `EventLogGapError` if a part of the event log is missing or was changed.
+    `EventLogGapError` if a part of the event log with these messages is missing or was changed.
     """
     log = state.get("event_log")
     if scope.address is None or log is None:
         return []
-    messages = replay((yield from read_events(*scope.address, log))).messages
-    offloaded = state.get("offloaded")
-    if not offloaded:
-        return messages
-    ids = [message.id for message in messages]
-    if offloaded["last"] not in ids:
-        raise event_chain(*scope.address).damaged(log["page_id"])
-    return messages[ids.index(offloaded["last"]) + 1 :]
+    places = positions_of(log["live"])
+    trees = yield from event_chain(*scope.address).read_bodies(log, places)
+    return cast("list[AnyMessage]", messages_from_dict([trees[place] for place in places]))
 
 
 def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:

@@ -36,18 +36,24 @@ class Appended:
 
 
 def make_page(
-    head: Head, events: Sequence[Event], copies: Mapping[int, int] = MappingProxyType({})
+    head: Head,
+    events: Sequence[Event],
+    *,
+    end: int | None = None,
+    copies: Mapping[int, int] = MappingProxyType({}),
 ) -> Page:
     """Return the page that continues an event log after `head`; nothing is stored yet.
 
-    `copies` has, by the position of a body whose annotation alone is new, the position of the same
-    message before. Equal arguments make an equal page. Raises `InputError` without events, or for one
-    that cannot be stored.
+    `end` is the position behind its bodies; `None` counts them. `copies` has, by the position of a body
+    whose annotation alone is new, the position of the same message before. Equal arguments make an equal
+    page. Raises `InputError` without events, or for one that cannot be stored.
     """
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
     first = head["next"]
-    end = first + sum(1 for _ in bodies_in((event["type"], event["data"]) for event in events))
+    if end is None:
+        bodies = bodies_in((event["type"], event["data"]) for event in events)
+        end = first + sum(1 for _ in bodies)
     facts: dict[str, Any] = {"count": head["count"] + len(events), "first": first, "next": end}
     if inside := [pair for pair in sorted(copies.items()) if first <= pair[0] < end]:
         facts["copies"] = inside
@@ -55,20 +61,21 @@ def make_page(
 
 
 def make_pages(
-    head: Head, events: Sequence[Event], copies: Mapping[int, int] = MappingProxyType({})
+    head: Head, events: Sequence[Event], end: int, copies: Mapping[int, int]
 ) -> list[Page]:
     """Return the pages that continue an event log after `head`, oldest first; nothing is stored yet.
 
-    Many messages that entered at once are divided at questions. `copies` and the errors are those of
-    `make_page`.
+    Many messages that entered at once are divided at questions. The arguments are those of `make_page`.
     """
     starts = [0]
     for index, event in enumerate(events):
         if event["type"] == "user_message" and index - starts[-1] >= PAGE_EVENTS:
             starts.append(index)
+    if len(starts) == 1:
+        return [make_page(head, events, end=end, copies=copies)]
     pages: list[Page] = []
-    for start, end in pairwise((*starts, len(events))):
-        pages.append(make_page(head, events[start:end], copies))
+    for start, stop in pairwise((*starts, len(events))):
+        pages.append(make_page(head, events[start:stop], copies=copies))
         head = head_of(pages[-1])
     return pages
 

@@ -144,7 +144,7 @@ EMPTY = Head(page_id=None, count=0, next=0, loose=0)
 
 # Positions in a pack, and pages with which one is written anew. Source: own measurement.
 PACK = 128
-LOOSE = 16
+LOOSE = 128
 # Pages with which a pack is full: a thread may have many events without a body.
 PACK_PAGES = 512
 
@@ -152,11 +152,24 @@ PACK_PAGES = 512
 event_log_namespace = partial(items.thread_namespace, "event_log")
 
 
+# The loose pages that this process wrote, by thread and id; they are dropped with the thread.
+RECENT: dict[tuple[str, ...], dict[str, Page]] = {}
+RECENT_THREADS = 64
+
+
 class EventChain(Chain):
     """The event log's pages: the newest are items of their own, the older ones lie in packs.
 
     A pack has the key of `pack_key` and holds the pages whose first body is one of its `PACK` positions.
     """
+
+    def put(self, *pages: Page) -> Call[object]:
+        """Return a call that writes pages, which never expire; repeating it changes nothing."""
+        recent = RECENT.pop(self.namespace, {}) | {page.id: page for page in pages}
+        RECENT[self.namespace] = dict(list(recent.items())[-2 * LOOSE :])
+        while len(RECENT) > RECENT_THREADS:
+            del RECENT[next(iter(RECENT))]
+        return super().put(*pages)
 
     def get(self, page_id: str, near: int | None = None) -> Steps[Page]:
         """Read one page; `near` is the position at which it ends, to find it in a pack."""
@@ -203,14 +216,17 @@ class EventChain(Chain):
         """Read the newest pages that are no part of a pack, newest first, down to a position."""
         pages: list[Page] = []
         page_id, start = head["page_id"], head["next"]
+        recent = RECENT.get(self.namespace, {})
         while page_id is not None and start > first:
-            item = yield from self._item(page_id)
-            if item is None:
+            page = recent.get(page_id)
+            if page is None and (item := (yield from self._item(page_id))) is not None:
+                page = next(iter(self._pages(item)), None)
+                if page is None:
+                    raise self.damaged(page_id)
+            if page is None:
                 break
-            if not (found := self._pages(item)):
-                raise self.damaged(page_id)
-            pages += found
-            page_id, start = found[0].before, found[0].facts["first"]
+            pages.append(page)
+            page_id, start = page.before, page.facts["first"]
         return pages
 
     def read_bodies(self, head: Head, positions: Iterable[int]) -> Steps[dict[int, dict[str, Any]]]:
@@ -283,6 +299,7 @@ class EventChain(Chain):
         if values:
             yield from items.put_items(self.store, self.namespace, values)
             yield from items.drop_items(self.store, self.namespace, [page.id for page in loose])
+            RECENT.pop(self.namespace, None)
 
     def _pages(self, item: Item | None) -> list[Page]:
         """Return the pages in an item, oldest first; empty if it is damaged or has a wrong key."""

@@ -174,7 +174,7 @@ def log_head(
     place: Head, transcript: Sequence[AnyMessage], digest: int, positions: Mapping[str, int]
 ) -> EventLogHead:
     """Return the head that the state keeps, for a transcript whose messages have these positions."""
-    live = ranges_of(positions[message.id or ""] for message in transcript)
+    live = ranges_of([positions[message.id or ""] for message in transcript])
     return EventLogHead(
         page_id=place["page_id"],
         count=place["count"],
@@ -191,8 +191,11 @@ def log_head(
 class Numbered:
     """Where the messages are after a step's events: all by id, and those of each branch at its event.
 
-    `copies` has, by position, the earlier position of a message whose annotation alone is new.
+    `end` is the next position. `copies` has, by position, the earlier position of a message whose
+    annotation alone is new.
     """
+
+    end: int
 
     positions: dict[str, int]
     of_branches: dict[str, dict[str, int]]
@@ -219,7 +222,7 @@ def _numbered(state: State, step_log: StepLog, new_events: Sequence[NewEvent]) -
             ids = (*data["removed"], *data["drafts"])
             of_branches[data["branch_id"]] = {name: positions[name] for name in ids}
             positions |= step_log.restored.get(data["branch_id"], {})
-    return Numbered(positions=positions, of_branches=of_branches, copies=copies)
+    return Numbered(end=end, positions=positions, of_branches=of_branches, copies=copies)
 
 
 def _append(
@@ -232,7 +235,7 @@ def _append(
     )
     if not events:
         return place
-    pages = make_pages(place, events, numbered.copies)
+    pages = make_pages(place, events, numbered.end, numbered.copies)
     yield from put_pages(*scope.address, pages)
     place = head_of(pages[-1], place["loose"] + len(pages))
     if place["loose"] < LOOSE:
