@@ -289,9 +289,12 @@ def put_branches(
     values = {}
     for branch in branches:
         places = positions[branch["id"]]
-        ranges = {str(key): ranges_of(places[m.id or ""] for m in branch[key]) for key in _MESSAGES}
+        ranges = {
+            str(key): ranges_of([places[m.id or ""] for m in branch[key]]) for key in _MESSAGES
+        }
+        facts = {key: each for key, each in branch.items() if key not in (*_MESSAGES, "positions")}
         end = {"page_id": head["page_id"], "next": head["next"]}
-        values[branch["id"]] = {**branch, **ranges, "positions": None, "end": end}
+        values[branch["id"]] = {**ranges, "end": end, "facts": items.freeze(facts)}
     if values:
         yield from items.put_items(store, branches_namespace(thread_id), values)
 
@@ -321,8 +324,7 @@ def read_branches(
                 key: messages_from_dict([bodies[place] for place in places[key]]) for key in places
             }
             known = {bodies[p]["data"]["id"]: p for key in places for p in places[key]}
-            plain = {key: each for key, each in value.items() if key != "end"}
-            branches.append({**plain, **messages, "positions": known})
+            branches.append({**items.thaw(value["facts"]), **messages, "positions": known})
     return branches
 
 

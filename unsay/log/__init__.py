@@ -1,1 +1,1 @@
-"""Where the bodies of a thread's messages lie in its event log: positions, and ranges of them."""
+"""Ranges of positions, by which branches and offloaded segments refer to messages of the event log."""

@@ -1,6 +1,7 @@
 """Chains of pages in a store: immutable, named by their content, each linked to the one before.
 
-The event log, the offloaded segments and the old operations of a thread are such chains. A page's
+The event log, the offloaded segments and the old operations of a thread are such chains. Words are in the
+event log alone; a segment has the positions of its messages there. A page's
 id is a hash of its link, its facts and its body. So a step that runs twice writes one page, and a
 reader that starts at an id from the committed state notices every page that is missing, changed or
 swapped. A page that a crash left before the commit cannot be reached from there.
@@ -530,28 +531,35 @@ def put_positions(
 def _whole(
     store: BaseStore, thread_id: str, pages: Sequence[Page]
 ) -> Steps[list[OffloadedSegment]]:
-    """Return segments with their messages, in the order of their pages.
+    """Return segments with their messages, in the order of their pages, the newest first.
 
     Raises `DatabaseCorruptError` if a message is missing or was changed.
     """
-    chain = segment_chain(store, thread_id)
+    chain, log = segment_chain(store, thread_id), event_chain(store, thread_id)
     keys = [f"{page.id}{PLACES}" for page in pages]
+    segments: list[OffloadedSegment] = []
     try:
         values = yield from items.get_items(store, chain.namespace, keys)
-    except DatabaseCorruptError as error:
-        raise chain.damaged(pages[-1].id) from error
-    segments: list[OffloadedSegment] = []
+        with items.reading("A position"):
+            places = {key: positions_of(values[key]["positions"]) for key in keys}
+            end = values[keys[0]]["end"] if keys else EMPTY
+        # In one go, since segments share packs.
+        trees = yield from log.read_bodies(end, (p for key in keys for p in places[key]))
+    except StorageError as error:
+        if len(pages) == 1:
+            raise chain.damaged(pages[0].id) from error
+        # One by one, to name the segment that is damaged.
+        for page in pages:
+            segments += yield from _whole(store, thread_id, [page])
+        return segments
     for page, key in zip(pages, keys, strict=True):
-        try:
-            with items.reading(f"Page {page.id!r}"):
-                places, end = list(positions_of(values[key]["positions"])), values[key]["end"]
-            trees = yield from event_chain(store, thread_id).read_bodies(end, places)
-            messages = cast("list[AnyMessage]", messages_from_dict([trees[p] for p in places]))
-        except StorageError as error:
-            raise chain.damaged(page.id) from error
-        if _prints_of(messages) != page.facts["ids"]:
+        messages = cast("list[AnyMessage]", messages_from_dict([trees[p] for p in places[key]]))
+        if _prints_of(messages) != page.facts["ids"] and len(pages) == 1:
             raise chain.damaged(page.id)
-        positions = dict(zip((m.id or "" for m in messages), places, strict=True))
+        if _prints_of(messages) != page.facts["ids"]:  # of another line, maybe
+            segments += yield from _whole(store, thread_id, [page])
+            continue
+        positions = dict(zip((m.id or "" for m in messages), places[key], strict=True))
         segment = _segment(page, messages, chain.values(page))
         segments.append(replace(segment, positions=positions))
     return segments

@@ -56,9 +56,9 @@ def swap_topic(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
 
 
 # How many steps stay in the state when older ones are moved to the store.
-NEWEST = 16
+NEWEST = 8
 # How many steps the state holds before that.
-MOST = 48
+MOST = 24
 # How many steps can be undone without a store.
 WITHOUT_STORE = 32
 
