@@ -23,20 +23,10 @@ from tests.log.changes import (
     undo,
 )
 from tests.log.oracle import Message, PlainThread, RefusedError, Step
+from tests.log.ranges import index_of, intersect, join, position_at, size_of, split, subtract
 from tests.log.records import change_of, record_of
 from unsay.errors import ConflictError, DatabaseCorruptError
-from unsay.log.ranges import (
-    Ranges,
-    index_of,
-    intersect,
-    join,
-    position_at,
-    positions_of,
-    ranges_of,
-    size_of,
-    split,
-    subtract,
-)
+from unsay.log.ranges import Ranges, positions_of, ranges_of
 
 POSITIONS = st.lists(st.integers(0, 40), unique=True, max_size=30)
 FULL = settings().max_examples >= 60

@@ -329,12 +329,12 @@ def bytes_of(text: str) -> bytes:
         raise ValueError(str(error)) from error
 
 
-def freeze_messages(messages: Sequence[BaseMessage], *, dense: bool = False) -> str:
+def freeze_messages(messages: Sequence[BaseMessage]) -> str:
     """Serialize messages as `freeze` does; `thaw_messages` restores them.
 
     Raises `InputError` if one has a part that cannot be stored.
     """
-    return freeze([message_to_dict(message) for message in messages], dense=dense)
+    return freeze([message_to_dict(message) for message in messages])
 
 
 def thaw_messages(text: str) -> list[BaseMessage]:
