@@ -1,7 +1,7 @@
 """The live window: what the state lets go of, and how it takes it back."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -351,6 +351,24 @@ def test_a_long_transcript_is_offloaded_at_once() -> None:
     assert all(len(page.messages) <= PAGE_MESSAGES for page in pages)
     assert [None, *(page.head for page in pages[:-1])] == [page.before for page in pages]
     assert visible_state(state) == visible_state(drive(load_all(offloaded_state, run)))
+
+
+def test_a_topic_of_many_segments_is_summarized_twice() -> None:
+    """Its first and its last segment: every summary may be a call of a model."""
+    requests: list[Any] = []
+    run = scope(InMemoryStore(), summaries="model")
+    services = replace(
+        run.services, summarizer_like=lambda request: requests.append(request) or "S"
+    )
+    state = with_question(state_of_topics(1, turns=500))
+    offloaded_state = offloaded_by(state, replace(run, services=services))
+    assert 5 == len(pages_of(offloaded_state, run))
+    assert ["S"] == [each["offloaded"] for each in offloaded_state["topics"]]
+    assert [True, True] == [
+        "question 0.99" in str(requests[0]),
+        "question 0.498" in str(requests[1]),
+    ]
+    assert 2 == len(requests)
 
 
 def test_what_came_before_the_first_question_is_of_its_topic() -> None:

@@ -535,6 +535,16 @@ def test_few_pages_stay_as_they_are(store: BaseStore) -> None:
     drive(pack_pages(store, EMPTY))
 
 
+def test_a_large_page_is_not_packed(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a host added at once is compressed once; the pages after it become one item."""
+    pages = write_log(store, 1, 200, *[1] * WORTH_IT)
+    smallest = min(len(store.get(event_log_namespace(THREAD), p.id).value["body"]) for p in pages)
+    monkeypatch.setattr("unsay.storage.pages.LARGE", 2 * smallest)
+    drive(pack_pages(store, head_of(pages[-1])))
+    assert {pages[0].id, pages[1].id, pages[-1].id} == keys(store)
+    assert events_in(pages) == drive(read_events(store, THREAD, head_of(pages[-1])))
+
+
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=5), st.integers(1, 3))
 def test_packing_is_invisible(rounds: list[int], size: int) -> None:
     """However often an event log that grows is packed, it says the same from each of its ends."""

@@ -85,8 +85,7 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
         return Update()
     waiting = find_pending(messages, None).start
     # Injected answers stay with their questions until they are judged.
-    injected = unjudged(messages, waiting)[-MAX_ENTRIES:]
-    waiting = injected[0].start if injected else waiting
+    waiting = next((each.start for each in unjudged(messages, waiting)[-MAX_ENTRIES:]), waiting)
     start = Segment(topic_id=topics[-1]["id"], start=messages[0].id or "")
     segments = old_segments or [start]
     bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)
