@@ -539,7 +539,7 @@ def test_a_large_page_is_not_packed(store: BaseStore, monkeypatch: pytest.Monkey
     """What a host added at once is compressed once; the pages after it become one item."""
     pages = write_log(store, 1, 200, *[1] * WORTH_IT)
     smallest = min(len(store.get(event_log_namespace(THREAD), p.id).value["body"]) for p in pages)
-    monkeypatch.setattr("unsay.storage.pages.LARGE", 2 * smallest)
+    monkeypatch.setattr("unsay.storage.items.LARGE", 2 * smallest)
     drive(pack_pages(store, head_of(pages[-1])))
     assert {pages[0].id, pages[1].id, pages[-1].id} == keys(store)
     assert events_in(pages) == drive(read_events(store, THREAD, head_of(pages[-1])))

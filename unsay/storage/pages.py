@@ -31,9 +31,6 @@ MOST_PACKED = 1_000
 
 WORTH_PACKING = 16
 
-# Characters of a page that is not packed with others: a host added many messages at once.
-LARGE = 1_000_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
@@ -138,7 +135,7 @@ class Chain:
         """Replace the newest pages in the store by one item that holds them all, to save space.
 
         It packs up to `MOST_PACKED` pages from `page_id` back, and stops before the first page that
-        was packed earlier or is `LARGE`. Fewer than `WORTH_PACKING` pages stay as they are. The ids and the order
+        was packed earlier or is `items.LARGE`. Fewer than `WORTH_PACKING` pages stay as they are. The ids and the order
         of the pages do not change. Raises the chain's `error` if a page was changed.
         """
         # Many small items take three times the space of one. Source: own measurement.
@@ -146,7 +143,7 @@ class Chain:
         while page_id is not None and len(loose) < MOST_PACKED:
             item = yield from self._item(page_id)
             # Without an item the page was packed with later ones: a host went back to its state.
-            if item is None or "pages" in item.value or len(item.value["body"]) > LARGE:
+            if item is None or "pages" in item.value or len(item.value["body"]) > items.LARGE:
                 break
             pages = self._pages(item)
             if not pages:
