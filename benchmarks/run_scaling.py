@@ -7,12 +7,12 @@ another line it ends. `python run_scaling.py alone DATABASE` prints what a lease
 """
 
 import json
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage
@@ -88,14 +88,18 @@ def add(database: Database, messages: int) -> dict[str, Any]:
     return {
         "first": first,
         "later": _cost(lambda: _talk([(talk, turns)], cast, 1)),
-        "peak_kb": _peak_kb() - before,
+        "peak_kb": [before, _peak_kb()],
     }
 
 
-def _peak_kb() -> float:
-    """Most memory that the process had so far; Linux counts kilobytes, macOS bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 1024 if sys.platform == "darwin" else peak
+def _peak_kb() -> float | None:
+    """Most memory that this program had so far; `None` where it is unknown.
+
+    Not that of `getrusage`, which counts the process that started this one. Source: proc(5), `VmHWM`.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def _talk(pairs: Sequence[tuple[Conversation, Iterator[Exchange]]], cast: Cast, turns: int) -> None:

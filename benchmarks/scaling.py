@@ -192,7 +192,7 @@ def measure(place: Place, processes: int, threads: int, turns: int, messages: in
         "lease_cpu_ms": _in_ms(_share(0, alone["lease"]["cpu"], CYCLES)),
         "lease_wall_ms": _in_ms(_share(0, alone["lease"]["wall"], CYCLES)),
         "added_cpu_ms": _in_ms(_share(0, added["first"]["cpu"], messages)),
-        "added_peak_kb": _share(0, added["peak_kb"], messages),
+        "added_peak_kb": _share(*added["peak_kb"], messages),
         "added_turn_cpu_ms": _in_ms(_share(0, added["later"]["cpu"], 1)),
     }
 
