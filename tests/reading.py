@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
 from langgraph.store.base import BaseStore, SearchItem
+from langgraph.store.memory import InMemoryStore
 
 from tests.graph.kit import config
 from unsay.conversation.conversation import Conversation
@@ -20,7 +21,7 @@ from unsay.conversation.thread import ThreadHandle
 from unsay.effects import drive
 from unsay.errors import UnsayError
 from unsay.events.transcript_replay import Replayed, replay
-from unsay.history.branch import list_stored_branches, unpack
+from unsay.history.branch import list_stored_branches
 from unsay.hosts.entry import HostGraph
 from unsay.hosts.time_travel import place_of
 from unsay.memory.offload import load_segments
@@ -29,9 +30,9 @@ from unsay.messages.content import text_of
 from unsay.moves.restore import restore
 from unsay.state import offloaded_of, with_update
 from unsay.storage.base import Database
-from unsay.storage.event_log import Head, read_events
+from unsay.storage.event_log import read_events
 from unsay.storage.items import Kind, thread_namespace
-from unsay.storage.pages import read_back
+from unsay.storage.pages import RECENT, read_back
 from unsay.types import Checkpoint, Event
 
 Source = Conversation | HostGraph
@@ -195,9 +196,12 @@ def listed_kinds(values: Mapping[str, Any]) -> list[str]:
     return [ref["kind"] for ref in _references(values)]
 
 
-def read_branch(value: dict[str, Any]) -> RemovedBranch:
-    """A branch from the value of its item in a store."""
-    return _branch(unpack(value))
+def branches_in(stored: Iterable[Mapping[str, Any]], thread: str) -> list[RemovedBranch]:
+    """The branches of a thread whose items a server returned: those of branches and event log."""
+    store = InMemoryStore()
+    for item in stored:
+        store.put(tuple(item["namespace"]), item["key"], item["value"])
+    return list(map(_branch, drive(list_stored_branches(store, thread))))
 
 
 def _references(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -244,7 +248,7 @@ def events_of(values: Mapping[str, Any], store: BaseStore | None, thread: str = 
     """The events up to the state with these values, oldest first."""
     assert store is not None
     head = values["event_log"]
-    return drive(read_events(store, thread, Head(page_id=head["page_id"], count=head["count"])))
+    return drive(read_events(store, thread, head))
 
 
 def replayed(source: Source | Iterable[Event], thread: str = "t", **options: Any) -> Replayed:
@@ -255,7 +259,8 @@ def replayed(source: Source | Iterable[Event], thread: str = "t", **options: Any
 
 
 def damage(conversation: Conversation) -> dict[str, type[UnsayError]]:
-    """The kind of error of each public reading that is refused, by the reading's name."""
+    """The kind of error of each public reading that is refused in a new process, by the reading's name."""
+    RECENT.clear()
     readings: dict[str, Callable[[], object]] = {
         "messages": conversation.messages,
         "branches": conversation.branches,

@@ -58,8 +58,10 @@ class StepLog:
 
     Each `Scope` has a log. Operations add to it, and it is read when the step is committed.
     `new_events` come before the events of the step's own messages, `later_events` behind them.
-    `returned` has the ids of messages that are in the event log already, `changes` what left the
-    transcript or returned to it, `branches` the branches to store, by id, `turn_places` where turns
+    `returned` has the ids of messages that are in the event log already; `positions` says by id where
+    those of loaded segments are there, and `restored` those of the messages that each change put back, by
+    its branch. `changes` is what left the transcript or returned to it, `branches` the branches to
+    store, by id, `offloaded` the ids of the messages of new segments, by page, `turn_places` where turns
     are that left the state (see `put_places`), `pending_compensations` the stored calls to undo, and
     `spent` the tokens of calls, by purpose. `calls` is for a thread without a store: a hash
     of each tool call of the draft, by the key of `Compensation`. `summaries_paused` says that a
@@ -69,6 +71,9 @@ class StepLog:
     new_events: list[NewEvent] = field(default_factory=list)
     later_events: list[NewEvent] = field(default_factory=list)
     returned: set[str] = field(default_factory=set)
+    positions: dict[str, int] = field(default_factory=dict)
+    restored: dict[str, dict[str, int]] = field(default_factory=dict)
+    offloaded: dict[str, list[str]] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
     branches: dict[str, StoredBranch] = field(default_factory=dict)
     turn_places: dict[str, str] = field(default_factory=dict)

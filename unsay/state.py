@@ -20,8 +20,9 @@ from typing_extensions import TypedDict
 
 from unsay import types
 from unsay.context.compaction import Compaction
+from unsay.log.ranges import Ranges
 from unsay.messages.conformance import PLAIN, is_plain, plain
-from unsay.storage.event_log import Head
+from unsay.storage.pages import Head
 from unsay.tokens.counter import Calibration
 from unsay.tokens.pricing import Tally
 
@@ -215,11 +216,13 @@ class NoticeDue(TypedDict):
 class EventLogHead(Head):
     """The event log's head, and the length and digest of the transcript in the state.
 
-    `ends` are ids of some of its messages: while one of them is there, no host removed them all.
+    `live` are the positions of its messages, as ranges. `ends` are ids of some of them: while one of
+    them is there, no host removed them all.
     """
 
     length: int
     digest: int
+    live: Ranges
     ends: NotRequired[list[str]]
 
 

@@ -183,10 +183,15 @@ class _Branch(TypedDict):
 
 
 class StoredBranch(_Branch):
-    """A branch: messages that left the transcript, with all that is needed to restore them."""
+    """A branch: messages that left the transcript, with all that is needed to restore them.
+
+    `positions` has, by id, the positions of its messages and drafts in the event log; a branch of
+    this step and one without a store have none.
+    """
 
     messages: list[Any]  # removed from the transcript, oldest first
     drafts: list[Any]  # rejected, so never in the transcript
+    positions: NotRequired[dict[str, int]]
     checkpoints: list[Checkpoint]
     segments: list[Segment]
     topics: NotRequired[list[Topic]]

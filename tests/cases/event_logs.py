@@ -14,7 +14,8 @@ from unsay.effects import drive
 from unsay.events.event_builder import EventBuilder
 from unsay.events.event_types import Stamp, distinct, edit, make_event, split_message, stamped
 from unsay.events.transcript_replay import replay
-from unsay.storage.event_log import EMPTY, append, read_events, select
+from unsay.storage.event_log import append, read_events, select
+from unsay.storage.pages import EMPTY
 from unsay.types import Event
 
 AT = "2026-01-01T00:00:00+00:00"

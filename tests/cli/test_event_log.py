@@ -12,7 +12,8 @@ from unsay.cli.records import words_of
 from unsay.conversation.conversation import Conversation
 from unsay.events.event_types import Stamp, split_message, stamped
 from unsay.hosts.entry import Trusted
-from unsay.storage.event_log import EMPTY, event_log_namespace, head_of, make_page, put_page
+from unsay.storage.event_log import head_of, make_page, put_pages
+from unsay.storage.pages import EMPTY, event_log_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 
@@ -145,7 +146,7 @@ def test_an_event_log_that_gives_another_transcript(run: Run, database: Path) ->
         update: Any = Trusted({"event_log": head})
         conversation.graph.update_state(config, update, as_node="create_checkpoint")
     sqlite_database = open_database(database)
-    put_page(sqlite_database.store, "talk", page).blocking()
+    put_pages(sqlite_database.store, "talk", [page]).blocking()
     sqlite_database.close()
     result = run("events", "--verify", "--thread", "talk", "--json")
     error = json.loads(result.stdout)["error"]

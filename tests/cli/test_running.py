@@ -8,7 +8,7 @@ from tests.cli.scripted_conversation import ANSWERS, LISTS, NESTED
 from unsay.conversation.conversation import Conversation
 from unsay.effects import drive
 from unsay.history.runs import open_run
-from unsay.storage.event_log import event_log_namespace
+from unsay.storage.pages import event_log_namespace
 from unsay.storage.sqlite import open_database
 from unsay.testing import ScriptedChat, ScriptedJudge
 

@@ -233,3 +233,23 @@ def test_a_long_thread_keeps_recent_and_ever_sparser_points(
     restored_state = say(graph, f"/rollback {state['checkpoints'][0]['id']}")
 
     assert turns[0] == sum(m.type == "human" for m in restored_state["messages"]) - 1
+
+
+def test_an_undo_brings_back_what_was_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After any number of undos and redos the checkpoints are those of that turn."""
+    monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 8)
+    graph = make(
+        lambda _: "An answer that is long enough to pass, about the matter.",
+        lambda _: 0.9,
+        settings={"checkpoint_on": {"score"}, "live_messages": 12},
+    )
+    before: list[list[str]] = []
+    for number in range(24):
+        state = say(graph, f"question {number}")
+        before.append([each["id"] for each in state["checkpoints"]])
+    after: list[list[str]] = []
+    for command in (*["/undo"] * 12, *["/redo"] * 12):
+        state = say(graph, command)
+        after.append([each["id"] for each in state["checkpoints"]])
+
+    assert [*before[11:23][::-1], *before[12:]] == after

@@ -31,13 +31,9 @@ from unsay.messages.annotations import spoken
 from unsay.moves.reconcile import logged_messages
 from unsay.results.results import Checkpoint
 from unsay.settings.settings import Context
-from unsay.storage.event_log import (
-    EMPTY,
-    Head,
-    make_page,
-    put_page,
-)
+from unsay.storage.event_log import make_page, put_pages
 from unsay.storage.items import frozen
+from unsay.storage.pages import EMPTY
 from unsay.testing import ScriptedChat, ScriptedJudge, ToolCalls
 from unsay.types import Event
 
@@ -334,15 +330,15 @@ def test_a_note_with_an_empty_name_is_refused(open_thread: Opening, wrong: Any) 
     assert before == registry_of(conversation).events()
 
 
-def test_a_log_without_the_offloaded_messages_is_damaged(open_thread: Opening) -> None:
-    """Messages that the state offloaded and the event log lacks are named as a gap of the log."""
+def test_a_log_without_the_states_messages_is_damaged(open_thread: Opening) -> None:
+    """Messages that a state had and the event log lacks are named as a gap of the log."""
     conversation = open_thread(settings={"live_messages": 4}, detector=SHIFTS)
     for number in range(6):
         conversation.say(f"NEW q{number}")
     state: Any = state_of(conversation)
     scope = handle_of(conversation).scope()
     assert state["messages"] == drive(logged_messages(state, scope))
-    state["offloaded"] = {**state["offloaded"], "last": "another"}
+    state["event_log"] = {**state["event_log"], "live": [[7_000, 7_001]]}
     with pytest.raises(EventLogGapError):
         drive(logged_messages(state, scope))
 
@@ -480,7 +476,7 @@ def test_a_page_that_was_never_committed_does_not_count(open_thread: Opening) ->
     conversation.say("q1")
     store: Any = conversation.graph.store
     head = conversation.graph.get_state(config("t")).values["event_log"]
-    position = Head(page_id=head["page_id"], count=head["count"])
+    position = head
     page = make_page(
         position, [make_event(*planner_note("lost"), stamp=Stamp(thread_id="t", at="2026-01-01"))]
     )
@@ -492,7 +488,7 @@ def test_a_page_that_was_never_committed_does_not_count(open_thread: Opening) ->
 
 
 def _write_page(store: Any, page: Any) -> Any:
-    yield from put_page(store, "t", page)
+    yield from put_pages(store, "t", [page])
 
 
 CRASH = """

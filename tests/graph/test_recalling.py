@@ -17,7 +17,7 @@ from unsay.history.threads import MEMORIES
 from unsay.memory import recall as recalling
 from unsay.memory.recall import search_transcript, source_of
 from unsay.retrieval.selection import RECALLED_ID
-from unsay.storage.pages import BODY as WORDS
+from unsay.storage.pages import PLACES
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}
@@ -105,7 +105,7 @@ def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
             conversation.say(text)
         store = conversation.graph.store
         items = stored_items(store, "offloaded messages")
-        names = [item.key for item in items if item.key.endswith(WORDS)]
+        names = [item.key for item in items if item.key.endswith(PLACES)]
         for name in names:
             store.delete(namespace_of("offloaded messages"), name)
         MEMORIES.drop("t")

@@ -23,7 +23,7 @@ from tests.hosts.test_langgraph_dev import (  # noqa: F401 - fixtures
     transcript,
 )
 from tests.http.replies import ANSWERER, answers, grades
-from tests.reading import RemovedBranch, listed_ids, read_branch
+from tests.reading import RemovedBranch, branches_in, listed_ids
 
 pytestmark = pytest.mark.full
 
@@ -50,7 +50,8 @@ async def first_run(thread: Thread, *, is_read: bool = True) -> AsyncIterator[st
 
 async def branches(thread: Thread) -> list[RemovedBranch]:  # noqa: F811
     """The thread's stored branches."""
-    return [read_branch(item["value"]) for item in await items(thread, "branches")]
+    stored = [*await items(thread, "branches"), *await items(thread, "event_log")]
+    return branches_in(stored, thread.thread_id)
 
 
 async def text_again(thread: Thread, strategy: Any) -> dict[str, Any]:  # noqa: F811

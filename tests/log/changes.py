@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from tests.log.ranges import Ranges, index_of, intersect, join, position_at, split, subtract
 from unsay.errors import ConflictError, DatabaseCorruptError
+from unsay.log.ranges import Ranges, index_of, intersect, join, position_at, split, subtract
 
 Stack: TypeAlias = Literal["undo", "redo"]
 

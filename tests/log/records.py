@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any, cast
 
 from tests.log.changes import Change, Entry, Splice, Stack, Swap, Value
-from tests.log.ranges import Ranges
+from unsay.log.ranges import Ranges
 
 
 def record_of(change: Change) -> dict[str, Any]:

@@ -23,7 +23,9 @@ from tests.log.changes import (
     undo,
 )
 from tests.log.oracle import Message, PlainThread, RefusedError, Step
-from tests.log.ranges import (
+from tests.log.records import change_of, record_of
+from unsay.errors import ConflictError, DatabaseCorruptError
+from unsay.log.ranges import (
     Ranges,
     index_of,
     intersect,
@@ -35,8 +37,6 @@ from tests.log.ranges import (
     split,
     subtract,
 )
-from tests.log.records import change_of, record_of
-from unsay.errors import ConflictError, DatabaseCorruptError
 
 POSITIONS = st.lists(st.integers(0, 40), unique=True, max_size=30)
 FULL = settings().max_examples >= 60

@@ -38,13 +38,13 @@ from unsay.memory.topics import start_segment
 from unsay.messages.annotations import annotate, is_answer
 from unsay.messages.boundaries import tail_places
 from unsay.moves.reconcile import load_resent
-from unsay.runtime import Scope, Services
+from unsay.runtime import Scope, Services, StepLog
 from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
 from unsay.storage.pages import OffloadedSegment as Page
 from unsay.storage.pages import read_back
 from unsay.transcript.live import count_turns, live_branch
-from unsay.transcript.record import EMPTY
+from unsay.transcript.record import EMPTY, write_ahead
 from unsay.types import ExpandedTopic, Offloaded, Segment, Topic
 
 NOW = "2026-01-01T12:00:00+00:00"
@@ -124,7 +124,8 @@ def with_question(state: State) -> State:
 
 def offloaded_by(state: State, run: Scope) -> State:
     """The state once what is too much is offloaded."""
-    return with_update(state, drive(offload(state, run)))
+    step = replace(run, step_log=StepLog())
+    return with_update(state, drive(write_ahead(state, step, drive(offload(state, step)))))
 
 
 def visible_state(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -175,9 +175,9 @@ def test_the_path_shows_no_password(machine: Machine, guest: str) -> None:
 def test_a_newer_layout_is_left_alone(machine: Machine) -> None:
     """What a newer unsay made is not opened by an older one."""
     name = machine.make("ready")
-    machine.sql("INSERT INTO unsay_layout VALUES (4)", name=name)
+    machine.sql("INSERT INTO unsay_layout VALUES (5)", name=name)
 
-    with pytest.raises(DatabaseTooNewError, match=r"layout 4, this version reads 3\): upgrade"):
+    with pytest.raises(DatabaseTooNewError, match=r"layout 5, this version reads 4\): upgrade"):
         open_database(machine.url(name))
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -185,11 +185,11 @@ def test_a_newer_layout_is_left_alone(machine: Machine) -> None:
 def test_an_older_layout_is_left_alone(machine: Machine) -> None:
     """What an older unsay made in another layout is neither read nor changed."""
     name = machine.make("ready")
-    machine.sql("UPDATE unsay_layout SET version = 2", name=name)
+    machine.sql("UPDATE unsay_layout SET version = 3", name=name)
 
-    with pytest.raises(DatabaseTooOldError, match=r"layout 2, this version reads 3\)"):
+    with pytest.raises(DatabaseTooOldError, match=r"layout 3, this version reads 4\)"):
         open_database(machine.url(name))
-    assert [(2,)] == machine.sql("SELECT version FROM unsay_layout", name=name)
+    assert [(3,)] == machine.sql("SELECT version FROM unsay_layout", name=name)
     machine.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
 

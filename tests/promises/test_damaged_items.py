@@ -14,6 +14,7 @@ from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
 from unsay.history.runs import FailedRequest, keep_request, list_requests
+from unsay.storage.pages import PLACES
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.transcript.undo import MOST
 
@@ -319,7 +320,7 @@ def test_damaged_messages_that_a_page_sends_again_do_not_stop_the_thread(damaged
         messages.append(HumanMessage(f"Question {number}?", id=f"q{number}"))
         messages.append(graph.invoke({"messages": [messages[-1]]}, config())["messages"][-1])
     for item in stored_items(graph.store, "offloaded messages"):
-        if item.key.endswith(".words") == (damaged_part == "words"):
+        if item.key.endswith(PLACES) == (damaged_part == "words"):
             graph.store.put(item.namespace, item.key, {"x": 1})
 
     state = graph.invoke({"messages": [*messages, ("user", "Next?")]}, config())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,14 @@ from langgraph.store.base import BaseStore
 from langgraph.store.memory import InMemoryStore
 
 from tests.events.events_kit import SAMPLES, as_stored, messages
+from tests.history.log_kit import log_messages
 from tests.transcripts import wild_transcripts
 from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
 from unsay.messages.content import checksum_of
 from unsay.storage.items import thread_namespace
-from unsay.storage.pages import BODY as WORDS
+from unsay.storage.pages import PLACES, put_page, put_positions, read_back, read_page
 from unsay.storage.pages import OffloadedSegment as Page
-from unsay.storage.pages import put_page, read_back, read_page
 from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
 
@@ -48,8 +49,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BaseStore]
 def write_page(
     store: BaseStore, before: Offloaded | None, stretch: Sequence[AnyMessage], turns: int = 1
 ) -> Steps[Page]:
-    """Write a stretch with a segment and a topic."""
-    return put_page(
+    """Write a stretch with a segment and a topic, and its messages as a line of the event log."""
+    head, places = log_messages(store, THREAD, stretch)
+    page = yield from put_page(
         store,
         THREAD,
         before,
@@ -59,6 +61,9 @@ def write_page(
         topics=[TOPIC],
         instructions=["Be kind."],
     )
+    ids = [message.id or "" for message in stretch]
+    yield from put_positions(store, THREAD, {page.id: ids}, places, head)
+    return replace(page, positions=places)
 
 
 def questions_with_ids(*names: str) -> list[AnyMessage]:
@@ -100,6 +105,7 @@ def test_a_page_is_read_as_it_was_written(store: BaseStore, loop: bool) -> None:
 def test_messages_return_byte_for_byte(stretch: list[AnyMessage]) -> None:
     """No field of any message is other than it was."""
     store = InMemoryStore()
+    stretch = [item.model_copy(update={"id": f"m{i}"}) for i, item in enumerate(stretch)]
     page = drive(write_page(store, None, stretch))
     restored_page = drive(read_page(store, THREAD, page.id))
     assert as_stored(stretch) == as_stored(restored_page.messages)
@@ -130,7 +136,7 @@ def test_the_same_stretch_is_one_page() -> None:
     page = chain(store, "ab")[0]
     second_page = chain(store, "ab")[0]
     assert page == second_page
-    assert 2 == len(store.search(PLACE, limit=10))
+    assert 2 == len(store.search(PLACE, limit=10)), "the page and its positions"
 
     next_head = drive(write_page(store, page.head, questions_with_ids("a", "b")))
     assert page.id != next_head.id
@@ -205,16 +211,18 @@ def _drop_key(value: dict[str, Any], key: str) -> dict[str, Any]:
     ("suffix", "damage"),
     [
         pytest.param("", None, id="line lost"),
-        pytest.param(WORDS, None, id="words lost"),
+        pytest.param(PLACES, None, id="positions lost"),
         pytest.param("", lambda v: {**v, "turns": v["turns"] + 1}, id="turns"),
         pytest.param("", lambda v: {**v, "ids": ""}, id="ids"),
         pytest.param("", lambda v: {**v, "body": "0"}, id="body"),
         pytest.param("", lambda v: {**v, "before": {"page_id": "x", "turns": 0}}, id="chain"),
         pytest.param("", lambda v: _drop_key(v, "ids"), id="half a line"),
         pytest.param("", lambda v: {**v, "more": 1}, id="more than a line"),
-        pytest.param(WORDS, lambda v: {**v, "body": v["body"][:-4]}, id="shorter words"),
-        pytest.param(WORDS, lambda v: {**v, "body": None}, id="no words"),
-        pytest.param(WORDS, lambda _: {"other": 1}, id="other words"),
+        pytest.param(PLACES, lambda v: {**v, "positions": [[0, 1]]}, id="fewer positions"),
+        pytest.param(PLACES, lambda v: {**v, "positions": [[1, 2], [0, 1]]}, id="other positions"),
+        pytest.param(PLACES, lambda v: {**v, "positions": [[7, 9]]}, id="unknown positions"),
+        pytest.param(PLACES, lambda v: {**v, "positions": None}, id="no positions"),
+        pytest.param(PLACES, lambda _: {"other": 1}, id="other values"),
     ],
 )
 def test_damage_is_named(page_index: int, suffix: str, damage: Any) -> None:

@@ -19,7 +19,8 @@ from unsay.events.event_types import Stamp, distinct, make_event
 from unsay.history.branch import Label, LiveBranch, replace_tail
 from unsay.history.checkpoints import make_checkpoint
 from unsay.messages.annotations import annotate
-from unsay.storage.event_log import EMPTY, Head, head_of, make_page, put_page, read_events
+from unsay.storage.event_log import head_of, make_page, put_pages, read_events
+from unsay.storage.pages import EMPTY
 from unsay.types import Checkpoint, Event, StoredBranch
 
 LABEL = Label(kind="person", reason="go back", created_at="2026-01-01T00:00:00+00:00")
@@ -240,12 +241,12 @@ def test_a_replay_is_the_record_byte_for_byte(model: Model) -> None:
 def test_a_replay_from_the_store_is_the_record(model: Model, data: st.DataObject) -> None:
     """The same holds for events that were written on pages and read again."""
     store = InMemoryStore()
-    head = Head(**EMPTY)
+    head = EMPTY
     events_left = list(model.events)
     while events_left:
         size = data.draw(st.integers(1, len(events_left)))
         page = make_page(head, events_left[:size])
-        drive(_one(put_page(store, "t", page)))
+        drive(_one(put_pages(store, "t", [page])))
         head = head_of(page)
         events_left = events_left[size:]
 

@@ -26,7 +26,7 @@ from unsay.errors import (
     NothingToUndoError,
     UnknownCheckpointError,
 )
-from unsay.history.branch import Label, LiveBranch, branches_namespace, unpack
+from unsay.history.branch import Label, LiveBranch, list_stored_branches
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.messages.annotations import DOCUMENT, notice
@@ -451,8 +451,7 @@ def test_a_person_goes_back(*, stored: bool) -> None:
         Operation(kind="rollback", base="a1", branches=[ref["id"]]),
     ] == final_state["operations"]
     assert (4, "a1", "/rollback") == (ref["size"], ref["base"], ref["reason"])
-    item = None if store is None else store.get(branches_namespace("t"), ref["id"])
-    body = ref["body"] if item is None else unpack(item.value)
+    (body,) = [ref["body"]] if store is None else drive(list_stored_branches(store, "t"))
     assert transcript_of(3)[2:] == body["messages"]
     assert stored == ("body" not in ref)
 

@@ -19,7 +19,7 @@ from unsay.conversation.thread import ThreadHandle, checked_id
 from unsay.decisions import refuse_undecided
 from unsay.effects import Call, Steps
 from unsay.errors import ConflictError, InputError, NothingToResumeError
-from unsay.history.branch import answers_in, branches_namespace, find_place, unpack
+from unsay.history.branch import answers_in, branches_namespace, find_place, read_branches
 from unsay.history.runs import find_run, run_named_after
 from unsay.history.threads import (
     TITLE_CHARS,
@@ -100,7 +100,7 @@ def find_turn(thread: ThreadHandle, state: Mapping[str, Any], turn_id: str) -> S
     item = yield from get_item(thread.store, branches_namespace(thread.thread_id), name)
     if item is None:
         return None
-    branch = unpack(item.value)
+    (branch,) = yield from read_branches(*thread.address, [item.value])
     return turn_id, branch["messages"], branch["checkpoints"]
 
 

@@ -3,23 +3,25 @@
 import hashlib
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from langchain_core.messages import AnyMessage, RemoveMessage
-from langgraph.store.base import BaseStore, SearchItem
+from langchain_core.messages import AnyMessage, RemoveMessage, messages_from_dict
+from langgraph.store.base import BaseStore
 
 from unsay.context.manifest import Key, key_of
 from unsay.context.topics import live_topics, with_summary_of
 from unsay.effects import Steps
-from unsay.errors import ConflictError, DatabaseCorruptError
+from unsay.errors import ConflictError, DatabaseCorruptError, EventLogGapError
 from unsay.events.transcript_replay import with_returned
+from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.messages.boundaries import safe_split, steps
 from unsay.messages.content import sources_of
 from unsay.phrases import Verb
 from unsay.storage import items
+from unsay.storage.pages import Head, event_chain
 from unsay.storage.pagination import read_items
 from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch, Topic
 
@@ -79,7 +81,8 @@ class Change:
 
     `branch` is what was removed; its lists are empty if nothing was. `keep` are the ids of messages
     after the base that stayed, `restored` those of the branches that were put back, and `only` those
-    of the messages that were put back, `None` for all of them.
+    of the messages that were put back, `None` for all of them. `positions` are those of stored branches
+    which these messages have in the event log.
     """
 
     live: LiveBranch
@@ -88,6 +91,7 @@ class Change:
     keep: tuple[str, ...]
     restored: tuple[str, ...]
     only: tuple[str, ...] | None
+    positions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +142,10 @@ def replace_tail(
     after = _live_after(live, start, branches, restored, kept_tail)
     # The messages channel appends: what stays behind restored messages is removed and added again.
     moved_tail = kept_tail if restored else []
+    stored = dict[str, int]()
+    for branch in branches:
+        stored |= branch.get("positions", {})
+    positions = {m.id or "": stored[m.id or ""] for m in restored if m.id in stored}
     return Change(
         live=after,
         writes=[RemoveMessage(id=m.id or "") for m in [*removed, *moved_tail]]
@@ -147,6 +155,7 @@ def replace_tail(
         keep=tuple(m.id or "" for m in kept_tail),
         restored=tuple(branch["id"] for branch in branches),
         only=None if len(restored) == len(stored_by_id) else tuple(m.id or "" for m in restored),
+        positions=positions,
     )
 
 
@@ -231,8 +240,6 @@ def _topics_after(
 
 # References to stored branches in the state, the newest; the store itself keeps all branches.
 BRANCH_REFS = 20
-# From this many messages the slower bzip2 saves space over zlib. Source: own measurement.
-MANY = 8
 # Branches that the state itself keeps when there is no store.
 INLINE_BRANCHES = 20
 _MESSAGES: tuple[Literal["messages", "drafts"], ...] = ("messages", "drafts")
@@ -268,26 +275,55 @@ def add_reference(refs: Sequence[BranchRef], new: BranchRef) -> list[BranchRef]:
     return references[-(INLINE_BRANCHES if "body" in new else BRANCH_REFS) :]
 
 
-def pack(branch: StoredBranch) -> dict[str, Any]:
-    """Return a branch as plain JSON, for `unpack`; `InputError` if a message cannot be stored."""
-    dense = len(branch["messages"]) >= MANY
-    return {
-        **branch,
-        **{str(key): items.freeze_messages(branch[key], dense=dense) for key in _MESSAGES},
-    }
+def put_branches(
+    store: BaseStore,
+    thread_id: str,
+    branches: Iterable[StoredBranch],
+    positions: Mapping[str, Mapping[str, int]],
+    head: Head,
+) -> Steps[None]:
+    """Write branches, also over stored ones with the same ids, as positions of the event log.
 
-
-def unpack(value: dict[str, Any]) -> StoredBranch:
-    """Return the branch that `pack` returned; `DatabaseCorruptError` if it is damaged."""
-    with items.reading("A stored branch"):
-        messages = {key: items.thaw_messages(value[key]) for key in _MESSAGES}
-    return cast("StoredBranch", {**value, **messages})
-
-
-def put_branches(store: BaseStore, thread_id: str, branches: Iterable[StoredBranch]) -> Steps[None]:
-    """Write branches, also over stored ones with the same ids; raises the error of `pack`."""
+    `positions` has, by branch, those of its messages and drafts by id, and `head` is the end of the log.
+    """
+    values = {}
     for branch in branches:
-        yield from items.put_item(store, branches_namespace(thread_id), branch["id"], pack(branch))
+        places = positions[branch["id"]]
+        ranges = {str(key): ranges_of(places[m.id or ""] for m in branch[key]) for key in _MESSAGES}
+        end = {"page_id": head["page_id"], "next": head["next"]}
+        values[branch["id"]] = {**branch, **ranges, "positions": None, "end": end}
+    if values:
+        yield from items.put_items(store, branches_namespace(thread_id), values)
+
+
+def read_branches(
+    store: BaseStore, thread_id: str, values: Sequence[Mapping[str, Any]]
+) -> Steps[list[StoredBranch]]:
+    """Return stored branches with their messages; `DatabaseCorruptError` if one is damaged."""
+    with items.reading("A stored branch"):
+        wanted = {
+            place for value in values for key in _MESSAGES for place in positions_of(value[key])
+        }
+        ends = sorted((value["end"] for value in values), key=lambda end: end["next"])
+    try:
+        bodies = (
+            (yield from event_chain(store, thread_id).read_bodies(ends[-1], wanted))
+            if wanted
+            else {}
+        )
+    except EventLogGapError as error:
+        raise items.damaged("A stored branch", error) from error
+    branches: list[Any] = []
+    with items.reading("A stored branch"):
+        for value in values:
+            places = {key: list(positions_of(value[key])) for key in _MESSAGES}
+            messages = {
+                key: messages_from_dict([bodies[place] for place in places[key]]) for key in places
+            }
+            known = {bodies[p]["data"]["id"]: p for key in places for p in places[key]}
+            plain = {key: each for key, each in value.items() if key != "end"}
+            branches.append({**plain, **messages, "positions": known})
+    return branches
 
 
 def holder_of(branches: Sequence[StoredBranch], message_id: str | None) -> StoredBranch | None:
@@ -306,17 +342,20 @@ def list_stored_branches(
     A damaged one is left out and logged as a warning. If its id begins with `named`, which a person
     gave, `DatabaseCorruptError` is raised instead.
     """
-
-    def read(item: SearchItem) -> StoredBranch | None:
-        try:
-            return unpack(item.value)
-        except DatabaseCorruptError as error:
-            if named and item.key.startswith(named):
-                raise
-            LOG.warning("branch=%r reason=%r a damaged branch is left out", item.key, str(error))
-            return None
-
-    branches = yield from read_items(store, branches_namespace(thread_id), read)
+    values = yield from read_items(
+        store, branches_namespace(thread_id), lambda item: (item.key, item.value)
+    )
+    try:
+        branches = yield from read_branches(store, thread_id, [value for _, value in values])
+    except DatabaseCorruptError:
+        branches = []
+        for name, value in values:
+            try:
+                branches += yield from read_branches(store, thread_id, [value])
+            except DatabaseCorruptError as error:
+                if named and name.startswith(named):
+                    raise
+                LOG.warning("branch=%r reason=%r a damaged branch is left out", name, str(error))
     return sorted(branches, key=lambda branch: (branch["created_at"], branch["id"]))
 
 

@@ -29,6 +29,7 @@ from unsay.storage.items import (
     thaw_messages,
     thread_namespace,
 )
+from unsay.storage.pages import RECENT, event_log_namespace
 from unsay.types import Offloaded, Printed, Segment
 
 # Threads in the cache; the one that was not used for the longest time is dropped first.
@@ -341,6 +342,7 @@ def forget(thread_id: str) -> None:
     """Drop what this process has in memory of a thread, and tell its runs that it is purged."""
     MEMORIES.drop(thread_id)
     UNSAVED.forget(thread_id)
+    RECENT.pop(event_log_namespace(thread_id), None)
     for run in list(_UNDER_WAY):
         run.is_purged = run.is_purged or run.thread_id == thread_id
 

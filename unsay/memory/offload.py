@@ -5,7 +5,6 @@ every rollback works on messages of the state.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -38,7 +37,7 @@ from unsay.context.topics import (
     without_summary,
 )
 from unsay.effects import Steps
-from unsay.errors import DatabaseCorruptError, EventLogGapError
+from unsay.errors import DatabaseCorruptError
 from unsay.llm.summarize import SUMMARY_CHARS, summary_of
 from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
@@ -46,12 +45,10 @@ from unsay.messages.content import clip, relocated, sources_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
-from unsay.storage.event_log import event_chain
 from unsay.storage.pages import OffloadedSegment, put_page, read_back, read_page
 from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.pending import MAX_ENTRIES, find_pending, unjudged
-from unsay.transcript.record import EMPTY
 from unsay.types import Checkpoint, Segment, Topic
 
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
@@ -114,10 +111,6 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     for begin, end in pairwise(bounds):
         part: State = {**after, "messages": messages[begin:end]}
         after = yield from _offload_segment(part, messages[end].id or "", ends, scope)
-    head = state.get("event_log", EMPTY)
-    # A gap is reported to readers of the log; it must not end a turn.
-    with suppress(EventLogGapError):
-        yield from event_chain(*scope.address).pack(head["page_id"])
     leave: Any = partial(relocated, gone=set(sources_of(leaving)), offloaded=True)
     gone = {message.id for message in leaving}
     spans = without_spans(compaction, lambda span: span["through"] in gone)
@@ -191,6 +184,7 @@ def _offload_segment(state: State, first: str, ends: _Ends, scope: Scope) -> Ste
         topics=[each for each in state["topics"] if each["id"] in grouped],
         instructions=[*instructions, *(text_of(m) for m in part if m.type == "system")],
     )
+    scope.step_log.offloaded[page.id] = [message.id or "" for message in part]
     new_topics: list[Topic] = []
     for topic in state["topics"]:
         if of_topic := grouped.get(topic["id"]):
@@ -255,7 +249,7 @@ def load_all(state: State, scope: Scope) -> Steps[State]:
     if scope.address is None:
         return state
     pages = yield from read_back(*scope.address, offloaded_of(state), None)
-    return with_update(state, _with_pages(state, pages))
+    return with_update(state, _with_pages(state, pages, scope))
 
 
 def load_differing(one: State, other: State, scope: Scope) -> Steps[tuple[Update, Update]]:
@@ -273,7 +267,7 @@ def load_differing(one: State, other: State, scope: Scope) -> Steps[tuple[Update
         assert head is not None  # noqa: S101 - of two different ones the longer is not empty
         pages[longer].append((yield from read_page(*scope.address, head["page_id"])))
         heads[longer] = pages[longer][-1].before
-    return _with_pages(one, pages[0]), _with_pages(other, pages[1])
+    return _with_pages(one, pages[0], scope), _with_pages(other, pages[1], scope)
 
 
 def put_back(
@@ -290,13 +284,15 @@ def put_back(
     live_by_id = {message.id: message for message in state["messages"]}
     page_messages = [message for page in pages for message in page.messages]
     scope.step_log.returned |= {m.id or "" for m in page_messages if live_by_id.get(m.id, m) == m}
-    return _with_pages(state, pages)
+    return _with_pages(state, pages, scope)
 
 
-def _with_pages(state: State, pages: Sequence[OffloadedSegment]) -> Update:
+def _with_pages(state: State, pages: Sequence[OffloadedSegment], scope: Scope) -> Update:
     """Return the update that puts segments, newest first, before the state's messages; maybe empty."""
     if not pages:
         return Update()
+    for page in pages:
+        scope.step_log.positions |= page.positions
     older = [message for page in reversed(pages) for message in page.messages]
     loaded_ids = {message.id for message in older}
     joined: list[Segment] = []

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, zip_longest
 from typing import Any, Literal, cast
 
-from langchain_core.messages import AnyMessage, RemoveMessage
+from langchain_core.messages import AnyMessage, RemoveMessage, messages_from_dict
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
@@ -19,13 +19,13 @@ from unsay.events.transcript_replay import replay
 from unsay.history.branch import Change, Label, as_one, take_out
 from unsay.history.compensations import Compensation
 from unsay.history.runs import run_named_after
+from unsay.log.ranges import positions_of
 from unsay.memory.offload import load_differing, load_segments, put_back
 from unsay.messages.annotations import KEY, annotation_of, is_document, spoken, with_annotation
 from unsay.messages.content import has_sources, sources_of, text_of, words_of
 from unsay.orders.parse import parse_command
 from unsay.runtime import Scope
 from unsay.state import (
-    EventLogHead,
     LeftBehind,
     State,
     Update,
@@ -33,8 +33,8 @@ from unsay.state import (
     offloaded_of,
     with_update,
 )
-from unsay.storage.event_log import event_chain, read_events
-from unsay.storage.pages import offloaded_ids, read_back
+from unsay.storage.event_log import read_events
+from unsay.storage.pages import event_chain, offloaded_ids, read_back
 from unsay.transcript import record
 from unsay.transcript.live import (
     live_branch,
@@ -421,7 +421,8 @@ def _kept(
             s for s in whole.get("segments", []) if s["start"] in remaining
         ]
         update = yield from record.write_ahead(before, scope, branch_update)
-        result = cast("State", {**result, **update, **_log_head(update, change, remaining)})
+        head = _log_head(update, change, remaining, scope)
+        result = cast("State", {**result, **update, **head})
     result = cast("State", {**result, **_step(result, changes, base, added)})
     returned = [name for name in remaining if name not in live.positions()]
     if changes or returned:
@@ -480,19 +481,14 @@ def logged_messages(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     """Return the messages that a state had, as the event log has them, without offloaded ones.
 
     It is for a state whose messages cannot be read. Empty without a store or an event log. Raises
-    `EventLogGapError` if a part of the event log is missing or was changed.
+    `EventLogGapError` if a part of the event log with these messages is missing or was changed.
     """
     log = state.get("event_log")
     if scope.address is None or log is None:
         return []
-    messages = replay((yield from read_events(*scope.address, log))).messages
-    offloaded = state.get("offloaded")
-    if not offloaded:
-        return messages
-    ids = [message.id for message in messages]
-    if offloaded["last"] not in ids:
-        raise event_chain(*scope.address).damaged(log["page_id"])
-    return messages[ids.index(offloaded["last"]) + 1 :]
+    places = positions_of(log["live"])
+    trees = yield from event_chain(*scope.address).read_bodies(log, places)
+    return cast("list[AnyMessage]", messages_from_dict([trees[place] for place in places]))
 
 
 def _only(state: State, keys: Sequence[str]) -> dict[str, Any]:
@@ -517,19 +513,16 @@ def _step(
     return with_step(state, step)
 
 
-def _log_head(update: Update, change: Change, remaining: Collection[str | None]) -> Update:
+def _log_head(
+    update: Update, change: Change, remaining: Collection[str | None], scope: Scope
+) -> Update:
     """Return an update with only the event log's head, made to fit the host's state.
 
-    It is the head in `update`, with the length and digest of the messages that the host kept:
-    those of `change.live` with an id in `remaining`. Empty if `update` does not write the head.
+    It is the head in `update`, for the messages that the host kept: those of `change.live` with an id
+    in `remaining`. Empty if `update` does not write the head.
     """
-    live_messages: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
-    place = update.get("event_log", record.EMPTY)
-    head = EventLogHead(
-        page_id=place["page_id"],
-        count=place["count"],
-        length=len(live_messages),
-        digest=record.digest_of(live_messages),
-        ends=record.ends_of(live_messages),
-    )
-    return Update(event_log=head) if "event_log" in update else Update()
+    if "event_log" not in update:
+        return Update()
+    kept: list[AnyMessage] = [m for m in change.live.messages if m.id in remaining]
+    digest, positions = record.digest_of(kept), scope.step_log.positions
+    return Update(event_log=record.log_head(update["event_log"], kept, digest, positions))

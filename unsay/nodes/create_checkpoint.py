@@ -1,11 +1,14 @@
 """create_checkpoint: save the checkpoints of a turn that is over."""
 
+from typing import cast
+
 from unsay.effects import Steps
 from unsay.history.checkpoints import add_checkpoint, metadata_of
 from unsay.moves.compensate import run_compensations
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
 from unsay.transcript.record import add_note
+from unsay.types import Operation
 
 
 def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
@@ -25,6 +28,12 @@ def create_checkpoint(state: State, scope: Scope) -> Steps[Update]:
         checkpoints = add_checkpoint(checkpoints, checkpoint)
         scope.emit("checkpoint", **checkpoint)
     newest = turn["checkpoints_due"][-1]
+    kept_ids = {each["id"] for each in checkpoints}
+    thinned = [each for each in state.get("checkpoints", []) if each["id"] not in kept_ids]
+    steps = state.get("operations", [])
+    if thinned and steps:  # an undo of the turn brings them back
+        changed = {"made": [], **steps[-1], "replaced": [*steps[-1].get("replaced", []), *thinned]}
+        update["operations"] = [*steps[:-1], cast("Operation", changed)]
     return Update(
         **update,
         checkpoints=checkpoints,

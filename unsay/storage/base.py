@@ -51,7 +51,7 @@ class Purged:
 # Marks a file as one of unsay; it spells `unsy`. Source: SQLite file format, offset 68.
 APPLICATION_ID = 0x756E7379
 # Version of the whole database; unsay reads no other.
-LAYOUT_VERSION = 3
+LAYOUT_VERSION = 4
 BUSY_SECONDS = 30.0
 # Next step by error code. Source: SQLite, "Result and Error Codes".
 _ADVICE = {

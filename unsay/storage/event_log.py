@@ -3,34 +3,25 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
 
 from langgraph.store.base import BaseStore
-from typing_extensions import TypedDict
 
 from unsay.effects import Call, Steps
-from unsay.errors import EventConflictError, EventLogGapError, InputError
+from unsay.errors import EventConflictError, InputError
+from unsay.events.bodies import bodies_in
 from unsay.events.event_types import body_of
 from unsay.phrases import Option
-from unsay.storage.items import digest_of, get_item, put_item, thread_namespace
-from unsay.storage.pages import Chain, Page
+from unsay.storage.items import digest_of, get_item, put_item
+from unsay.storage.pages import Head, Page, event_chain, event_log_namespace
 from unsay.storage.pages import make_page as link
 from unsay.storage.pagination import Slice, decode_cursor, encode_cursor, has_labels
 from unsay.types import Event, EventType
 
-
-class Head(TypedDict):
-    """The end of an event log: the id of its newest page and the number of its events.
-
-    The state keeps it and commits it with the transcript. Pages that a crash left behind cannot be
-    reached from it, and therefore do not count. `page_id` is `None` for an empty log.
-    """
-
-    page_id: str | None
-    count: int
-
-
-EMPTY = Head(page_id=None, count=0)
+# Fewest events of a page that another one of the same step follows.
+PAGE_EVENTS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,38 +35,59 @@ class Appended:
     inserted: bool
 
 
-event_log_namespace = partial(thread_namespace, "event_log")
-
-
-def event_chain(store: BaseStore, thread_id: str) -> Chain:
-    """Return the chain of pages of a thread's event log; nothing is read yet."""
-    return Chain(
-        store=store,
-        namespace=event_log_namespace(thread_id),
-        name="the event log",
-        error=EventLogGapError,
-    )
-
-
-def make_page(head: Head, events: Sequence[Event]) -> Page:
+def make_page(
+    head: Head,
+    events: Sequence[Event],
+    *,
+    end: int | None = None,
+    copies: Mapping[int, int] = MappingProxyType({}),
+) -> Page:
     """Return the page that continues an event log after `head`; nothing is stored yet.
 
-    Equal arguments make an equal page. Raises `InputError` without events, or for one that cannot be
-    stored.
+    `end` is the position behind its bodies; `None` counts them. `copies` has, by the position of a body
+    whose annotation alone is new, the position of the same message before. Equal arguments make an equal
+    page. Raises `InputError` without events, or for one that cannot be stored.
     """
     if not events:
         raise InputError("events=() makes no page of the event log: give 1 event or more")
-    return link(head["page_id"], {"count": head["count"] + len(events)}, list(events))
+    first = head["next"]
+    if end is None:
+        bodies = bodies_in((event["type"], event["data"]) for event in events)
+        end = first + sum(1 for _ in bodies)
+    facts: dict[str, Any] = {"count": head["count"] + len(events), "first": first, "next": end}
+    if inside := [pair for pair in sorted(copies.items()) if first <= pair[0] < end]:
+        facts["copies"] = inside
+    return link(head["page_id"], facts, list(events))
 
 
-def head_of(page: Page) -> Head:
+def make_pages(
+    head: Head, events: Sequence[Event], end: int, copies: Mapping[int, int]
+) -> list[Page]:
+    """Return the pages that continue an event log after `head`, oldest first; nothing is stored yet.
+
+    Many messages that entered at once are divided at questions. The arguments are those of `make_page`.
+    """
+    starts = [0]
+    for index, event in enumerate(events):
+        if event["type"] == "user_message" and index - starts[-1] >= PAGE_EVENTS:
+            starts.append(index)
+    if len(starts) == 1:
+        return [make_page(head, events, end=end, copies=copies)]
+    pages: list[Page] = []
+    for start, stop in pairwise((*starts, len(events))):
+        pages.append(make_page(head, events[start:stop], copies=copies))
+        head = head_of(pages[-1])
+    return pages
+
+
+def head_of(page: Page, loose: int = 1) -> Head:
     """Return the `Head`, that is the end, of the event log whose newest page is `page`."""
-    return Head(page_id=page.id, count=page.facts["count"])
+    return Head(page_id=page.id, count=page.facts["count"], next=page.facts["next"], loose=loose)
 
 
-def put_page(store: BaseStore, thread_id: str, page: Page) -> Call[object]:
-    """Return a call that writes a page; repeating it changes nothing."""
-    return event_chain(store, thread_id).put(page)
+def put_pages(store: BaseStore, thread_id: str, pages: Sequence[Page]) -> Call[object]:
+    """Return a call that writes pages; repeating it changes nothing."""
+    return event_chain(store, thread_id).put(*pages)
 
 
 def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Event]]:
@@ -85,7 +97,7 @@ def read_events(store: BaseStore, thread_id: str, head: Head) -> Steps[list[Even
     """
     chain = event_chain(store, thread_id)
     events: list[Event] = []
-    for page in (yield from chain.read_all(head["page_id"])):
+    for page in (yield from chain.read_all(head)):
         events += chain.values(page)
         if len(events) != page.facts["count"]:
             raise chain.damaged(page.id)
@@ -111,7 +123,7 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     if item is not None:
         # A crash before the commit leaves the key of an event whose page is not in the chain:
         # only a page that can be reached from the committed head proves that the event is there.
-        pages = yield from event_chain(store, thread_id).read_all(head["page_id"])
+        pages = yield from event_chain(store, thread_id).read_all(head)
         there = any(page.id == item.value["page"] for page in pages)
         if there and item.value["body"] != body:
             raise EventConflictError(
@@ -123,9 +135,9 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     page = make_page(head, [event])
     # The page comes first: a crash in between leaves a page that nothing refers to. The other way
     # round, the key would name a page that does not exist.
-    yield from put_page(store, thread_id, page)
+    yield from put_pages(store, thread_id, [page])
     yield from put_item(store, namespace, key, {"page": page.id, "body": body})
-    return Appended(head=head_of(page), inserted=True)
+    return Appended(head=head_of(page, head["loose"] + 1), inserted=True)
 
 
 def select(

@@ -9,42 +9,41 @@ swapped. A page that a crash left before the commit cannot be reached from there
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, cast
 from zlib import crc32
 
-from langchain_core.messages import AnyMessage, message_to_dict, messages_from_dict
+from langchain_core.messages import AnyMessage, messages_from_dict
 from langgraph.store.base import BaseStore, Item
+from typing_extensions import TypedDict
 
 from unsay.effects import Call, Steps
-from unsay.errors import DatabaseCorruptError, StorageError
+from unsay.errors import DatabaseCorruptError, EventLogGapError, StorageError
+from unsay.events.bodies import Body, bodies_in
+from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.content import checksum_of
 from unsay.storage import items
 from unsay.storage.pagination import read_items
 from unsay.types import Offloaded, Segment, Topic
 
-# Suffix of the key of an item that holds only the body of a page.
-BODY = ".words"
-MOST_PACKED = 1_000
-
-WORTH_PACKING = 16
+# Suffix of the key of an item with the positions of a segment's messages, known when it is committed.
+PLACES = ".places"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """One immutable item of a chain; `before` is the id of the older page, `None` for the first.
 
-    `facts` are plain JSON that can be read without the body. `body` is packed values; `None` if it
-    is stored in a separate item and was not read. `digest` is the SHA-256 of the body.
+    `facts` are plain JSON, and `body` is packed values.
     """
 
     id: str
     before: str | None
     facts: Mapping[str, Any]
-    body: bytes | None
-    digest: str
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +51,7 @@ class Chain:
     """The pages of one kind in one thread, such as its event log; a function per kind makes it.
 
     Every method that reads a page raises `error`, a class, if the page is missing or was changed;
-    `name` and `hint` are part of its message. With `apart`, bodies are stored in separate items, so
-    that large ones are read only when needed.
+    `name` and `hint` are part of its message.
     """
 
     store: BaseStore
@@ -61,117 +59,32 @@ class Chain:
     name: str
     error: type[StorageError] = DatabaseCorruptError
     hint: str = ""
-    apart: bool = False
 
-    def put(self, page: Page) -> Call[object]:
-        """Return a call that writes a page, which never expires; repeating it changes nothing."""
-        assert page.body is not None  # noqa: S101 - a page that was made or read whole
-        value = {"before": page.before, **page.facts, "body": page.digest}
-        if self.apart:
-            # One batch is one transaction: a page never exists without its body.
-            body = {"body": items.frozen(page.body, dense=True)}
-            return items.put_items(
-                self.store, self.namespace, {f"{page.id}{BODY}": body, page.id: value}
-            )
-        value["body"] = items.frozen(page.body)
-        return items.put_items(self.store, self.namespace, {page.id: value})
+    def put(self, *pages: Page) -> Call[object]:
+        """Return a call that writes pages, which never expire; repeating it changes nothing."""
+        values = {page.id: {**_stored(page), "body": items.frozen(page.body)} for page in pages}
+        return items.put_items(self.store, self.namespace, values)
 
     def get(self, page_id: str) -> Steps[Page]:
-        """Read one page. With `apart` it comes without its body, which the method `body` reads.
-
-        Raises the chain's `error` if the page is missing or was changed.
-        """
+        """Read one page; the chain's `error` if it is missing or was changed."""
         pages = self._pages((yield from self._item(page_id)))
         if not pages:
             raise self.damaged(page_id)
-        return pages[-1]  # a packed item holds several pages and has the id of its newest
-
-    def body(self, page: Page) -> Steps[Any]:
-        """Read the values of a page whose body is stored separately (`apart`).
-
-        Raises the chain's `error` if the body is missing or was changed.
-        """
-        item = yield from self._item(f"{page.id}{BODY}")
-        try:
-            with items.reading(f"Page {page.id!r}"):
-                data = b"" if item is None else items.bytes_of(item.value["body"])
-        except DatabaseCorruptError as error:
-            raise self.damaged(page.id) from error
-        if _digest(data) != page.digest:
-            raise self.damaged(page.id)
-        return self.values(replace(page, body=data))
+        return pages[0]
 
     def values(self, page: Page) -> Any:
-        """Return the values of a page that has its body; for one without it (`apart`) use `body`.
-
-        Raises the chain's `error` if they cannot be decoded.
-        """
+        """Return the values in a page's body; the chain's `error` if they cannot be decoded."""
         try:
-            return items.unpacked(page.body or b"")
+            return items.unpacked(page.body)
         except DatabaseCorruptError as error:
             raise self.damaged(page.id) from error
 
-    def read_all(self, page_id: str | None) -> Steps[list[Page]]:
-        """Read the chain that ends at `page_id` in few round trips, oldest first; empty for `None`.
-
-        Raises the chain's `error` if a page is missing or was changed.
-        """
-        if page_id is None:
-            return []
-        page_groups: list[list[Page]] = []
-        # One damaged item fails the whole search. Read one by one, only pages of this chain count.
-        with suppress(DatabaseCorruptError):
-            page_groups = yield from read_items(self.store, self.namespace, self._pages)
-        page_by_id = {page.id: page for pages in page_groups for page in pages}
-        chain: list[Page] = []
-        while page_id is not None:
-            # A search can miss a page that another process is packing, and skips damaged ones.
-            page = page_by_id.get(page_id) or (yield from self.get(page_id))
-            chain.append(page)
-            page_id = page.before
-        return chain[::-1]
-
-    def pack(self, page_id: str | None) -> Steps[None]:
-        """Replace the newest pages in the store by one item that holds them all, to save space.
-
-        It packs up to `MOST_PACKED` pages from `page_id` back, and stops before the first page that
-        was packed earlier or is `items.LARGE`. Fewer than `WORTH_PACKING` pages stay as they are. The ids and the order
-        of the pages do not change. Raises the chain's `error` if a page was changed.
-        """
-        # Many small items take three times the space of one. Source: own measurement.
-        loose: list[Page] = []
-        while page_id is not None and len(loose) < MOST_PACKED:
-            item = yield from self._item(page_id)
-            # Without an item the page was packed with later ones: a host went back to its state.
-            if item is None or "pages" in item.value or len(item.value["body"]) > items.LARGE:
-                break
-            pages = self._pages(item)
-            if not pages:
-                raise self.damaged(page_id)
-            loose += pages
-            page_id = pages[-1].before
-        if len(loose) < WORTH_PACKING:
-            return
-        values = [
-            {"before": page.before, **page.facts, "body": page.body} for page in reversed(loose)
-        ]
-        # Written before the old items are deleted: a crash in between leaves each page twice, with
-        # the same content, and the other way round it would lose pages. The state refers to the newest
-        # page, so its id is the key.
-        yield from items.put_items(
-            self.store, self.namespace, {loose[0].id: {"pages": items.freeze(values, dense=True)}}
-        )
-        yield from items.drop_items(self.store, self.namespace, [page.id for page in loose[1:]])
-
     def _item(self, key: str) -> Steps[Item | None]:
-        """Read the item of a page or a body; `None` if it is missing.
-
-        Raises the chain's `error` if unsay's database finds the item damaged.
-        """
+        """Read an item, `None` if it is missing; the chain's `error` if the database finds it damaged."""
         try:
             return (yield from items.get_item(self.store, self.namespace, key))
         except DatabaseCorruptError as error:
-            raise self.damaged(key.removesuffix(BODY)) from error
+            raise self.damaged(key) from error
 
     def damaged(self, page_id: str | None) -> StorageError:
         """Return the chain's `error` for a missing or changed page; the caller raises it."""
@@ -180,26 +93,17 @@ class Chain:
         )
 
     def _pages(self, item: Item | None) -> list[Page]:
-        """Return the pages in an item, oldest first.
-
-        The list is empty without an item, and for one that is damaged or stored under a wrong key.
-        """
+        """Return the page in an item; empty without one, if it is damaged, or under a wrong key."""
         if item is None:
             return []
-        try:
-            with items.reading(f"Page {item.key!r}"):
-                values = items.thaw(item.value["pages"]) if "pages" in item.value else [item.value]
-                pages = [self._page(dict(value)) for value in values]
-                return pages if pages[-1].id == item.key else []
-        except DatabaseCorruptError:
-            return []
+        with suppress(DatabaseCorruptError), items.reading(f"Page {item.key!r}"):
+            page = self._page(dict(item.value))
+            return [page] if page.id == item.key else []
+        return []
 
     def _page(self, value: dict[str, Any]) -> Page:
         before, body = value.pop("before"), value.pop("body")
-        if self.apart:
-            return _linked(before, value, None, body)
-        data = body if isinstance(body, bytes) else items.bytes_of(body)
-        return _linked(before, value, data, _digest(data))
+        return _linked(before, value, body if isinstance(body, bytes) else items.bytes_of(body))
 
 
 def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page:
@@ -208,19 +112,235 @@ def make_page(before: str | None, facts: Mapping[str, Any], values: Any) -> Page
     `facts` are plain JSON, read without the body. `values` are the body: `InputError` if they
     cannot be stored. The same arguments make the same page; the order of keys counts in `values`.
     """
-    body = items.packed(values)
-    return _linked(before, items.storable(facts), body, _digest(body))
+    return _linked(before, items.storable(facts), items.packed(values))
 
 
-def _linked(before: str | None, facts: Mapping[str, Any], body: bytes | None, digest: str) -> Page:
+def _linked(before: str | None, facts: Mapping[str, Any], body: bytes) -> Page:
     # Sorted, so that equal facts in another order give the same id.
-    id_source = json.dumps([before, facts, digest], sort_keys=True)
+    id_source = json.dumps([before, facts, _digest(body)], sort_keys=True)
     name = f"page-{_digest(id_source.encode())[:32]}"
-    return Page(id=name, before=before, facts=facts, body=body, digest=digest)
+    return Page(id=name, before=before, facts=facts, body=body)
 
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+class Head(TypedDict):
+    """The end of an event log: its newest page, how many events and bodies it has, and loose pages.
+
+    The state keeps it and commits it with the transcript. Pages that a crash left behind cannot be
+    reached from it, and therefore do not count. `page_id` is `None` for an empty log, `next` the
+    position of the next body, and `loose` counts the newest pages, which are not packed yet.
+    """
+
+    page_id: str | None
+    count: int
+    next: int
+    loose: int
+
+
+EMPTY = Head(page_id=None, count=0, next=0, loose=0)
+
+# Positions in a pack, and pages with which one is written anew. Source: own measurement.
+PACK = 128
+LOOSE = 128
+# Pages with which a pack is full: a thread may have many events without a body.
+PACK_PAGES = 512
+
+
+event_log_namespace = partial(items.thread_namespace, "event_log")
+
+
+# The loose pages that this process wrote, by thread and id; they are dropped with the thread.
+RECENT: dict[tuple[str, ...], dict[str, Page]] = {}
+RECENT_THREADS = 64
+
+
+class EventChain(Chain):
+    """The event log's pages: the newest are items of their own, the older ones lie in packs.
+
+    A pack has the key of `pack_key` and holds the pages whose first body is one of its `PACK` positions.
+    """
+
+    def put(self, *pages: Page) -> Call[object]:
+        """Return a call that writes pages, which never expire; repeating it changes nothing."""
+        recent = RECENT.pop(self.namespace, {}) | {page.id: page for page in pages}
+        RECENT[self.namespace] = dict(list(recent.items())[-2 * LOOSE :])
+        while len(RECENT) > RECENT_THREADS:
+            del RECENT[next(iter(RECENT))]
+        return super().put(*pages)
+
+    def get(self, page_id: str, near: int | None = None) -> Steps[Page]:
+        """Read one page; `near` is the position at which it ends, to find it in a pack."""
+        if (item := (yield from self._item(page_id))) is not None:
+            if pages := self._pages(item):
+                return pages[0]
+            raise self.damaged(page_id)
+        bucket = -1 if near is None else near // PACK
+        while bucket >= 0:
+            for page in (yield from self._packs([bucket])):
+                if page.id == page_id:
+                    return page
+            bucket -= 1
+        raise self.damaged(page_id)
+
+    def _packs(self, buckets: Iterable[int]) -> Steps[list[Page]]:
+        """Read packs, as far as they exist, and return their pages, oldest first."""
+        try:
+            keys = list(map(pack_key, buckets))
+            packs = yield from items.get_items(self.store, self.namespace, keys)
+            full = [f"{key}.{part}" for key in packs for part in range(packs[key].get("full", 0))]
+            packs |= yield from items.get_items(self.store, self.namespace, full)
+        except DatabaseCorruptError as error:
+            raise self.damaged(None) from error
+        return [page for key in sorted(packs) for page in self._values(packs[key])]
+
+    def read_all(self, head: Head) -> Steps[list[Page]]:
+        """Read the whole log in few round trips, oldest page first; `EventLogGapError` for a gap."""
+        groups: list[list[Page]] = []
+        # One damaged item fails the whole search. Read one by one, only pages of this chain count.
+        with suppress(DatabaseCorruptError):
+            groups = yield from read_items(self.store, self.namespace, self._pages)
+        known = {page.id: page for pages in groups for page in pages}
+        chain: list[Page] = []
+        page_id, near = head["page_id"], head["next"]
+        while page_id is not None:
+            # A search can miss a page that another process is packing, and skips damaged ones.
+            page = known.get(page_id) or (yield from self.get(page_id, near))
+            chain.append(page)
+            page_id, near = page.before, page.facts["first"]
+        return chain[::-1]
+
+    def loose_pages(self, head: Head, first: int = -1) -> Steps[list[Page]]:
+        """Read the newest pages that are no part of a pack, newest first, down to a position."""
+        pages: list[Page] = []
+        page_id, start = head["page_id"], head["next"]
+        recent = RECENT.get(self.namespace, {})
+        while page_id is not None and start > first:
+            page = recent.get(page_id)
+            if page is None and (item := (yield from self._item(page_id))) is not None:
+                page = next(iter(self._pages(item)), None)
+                if page is None:
+                    raise self.damaged(page_id)
+            if page is None:
+                break
+            pages.append(page)
+            page_id, start = page.before, page.facts["first"]
+        return pages
+
+    def read_bodies(self, head: Head, positions: Iterable[int]) -> Steps[dict[int, dict[str, Any]]]:
+        """Return bodies as dicts of messages, by position; `EventLogGapError` if one is missing."""
+        wanted = set(positions)
+        pages = yield from self._packs(sorted({place // PACK for place in wanted}))
+        if missing := wanted - _places(pages):
+            pages += yield from self.loose_pages(head, min(missing))
+        # A page begins in one pack and may end in the next ones.
+        bucket = min(wanted, default=0) // PACK
+        while bucket > 0 and wanted - _places(pages):
+            bucket -= 1
+            pages += yield from self._packs([bucket])
+        holding = {p.id: p for p in pages if not wanted.isdisjoint(_places([p]))}
+        if sum(len(_places([page])) for page in holding.values()) > len(_places(holding.values())):
+            # A host went back to an older end: two lines of pages have the same positions.
+            line = yield from self._line(head, min(wanted))
+            holding = {name: page for name, page in holding.items() if name in line}
+        if wanted - _places(holding.values()):
+            raise self.damaged(head["page_id"])
+
+        bodies: dict[int, dict[str, Any]] = {}
+        changed: dict[int, tuple[Body, int]] = {}
+        for page in holding.values():
+            copies = dict(page.facts.get("copies", ()))
+            events = ((event["type"], event["data"]) for event in self.values(page))
+            for place, body in enumerate(bodies_in(events), page.facts["first"]):
+                if place in wanted and body.envelope is None:
+                    changed[place] = body, copies[place]
+                elif place in wanted:
+                    bodies[place] = body.tree()
+        if changed:
+            earlier = yield from self.read_bodies(head, {old for _, old in changed.values()})
+            bodies |= {place: body.tree(earlier[old]) for place, (body, old) in changed.items()}
+        return bodies
+
+    def _line(self, head: Head, first: int) -> Steps[set[str]]:
+        """Return the ids of the pages that lead to an end, down to the one with a position."""
+        names: set[str] = set()
+        page_id, near = head["page_id"], head["next"]
+        while page_id is not None and near > first:
+            page = yield from self.get(page_id, near)
+            names.add(page.id)
+            page_id, near = page.before, page.facts["first"]
+        return names
+
+    def pack(self, head: Head) -> Steps[None]:
+        """Move the newest pages into packs, to save space; their ids and their order stay.
+
+        Raises `EventLogGapError` if a page was changed.
+        """
+        # Many small items take three times the space of one. Source: own measurement.
+        loose = (yield from self.loose_pages(head))[::-1]
+        packs: dict[int, list[Page]] = {}
+        for page in loose:
+            packs.setdefault(page.facts["first"] // PACK, []).append(page)
+        values: dict[str, Any] = {}
+        for bucket, pages in packs.items():
+            key, is_full = pack_key(bucket), bucket < head["next"] // PACK
+            item = yield from self._item(key)
+            old = {"pages": items.freeze([])} if item is None else item.value
+            older, full = self._values(old), int(old.get("full", 0))
+            if len(older) >= PACK_PAGES:
+                values[f"{key}.{full}"] = {"pages": old["pages"]}
+                older, full = [], full + 1
+            whole = [*map(_stored, {page.id: page for page in (*older, *pages)}.values())]
+            values[key] = {"pages": items.freeze(whole, dense=is_full), "full": full}
+        # One batch, and in a store where it is not one transaction the packs come first: a crash in
+        # between leaves pages twice, with the same content.
+        if values:
+            yield from items.put_items(self.store, self.namespace, values)
+            yield from items.drop_items(self.store, self.namespace, [page.id for page in loose])
+            RECENT.pop(self.namespace, None)
+
+    def _pages(self, item: Item | None) -> list[Page]:
+        """Return the pages in an item, oldest first; empty if it is damaged or has a wrong key."""
+        if item is None or item.key.startswith("event-"):
+            return []
+        if "pages" not in item.value:
+            return super()._pages(item)
+        with suppress(EventLogGapError):
+            return self._values(item.value)
+        return []
+
+    def _values(self, pack: Mapping[str, Any]) -> list[Page]:
+        try:
+            with items.reading("A pack of the event log"):
+                return [self._page(dict(value)) for value in items.thaw(pack["pages"])]
+        except DatabaseCorruptError as error:
+            raise self.damaged(None) from error
+
+
+def _places(pages: Iterable[Page]) -> set[int]:
+    """Return the positions of the bodies of pages."""
+    return {p for page in pages for p in range(page.facts["first"], page.facts["next"])}
+
+
+def pack_key(bucket: int) -> str:
+    """Return the key of the pack with the positions from `bucket * PACK` on."""
+    return f"pack-{bucket:08}"
+
+
+def _stored(page: Page) -> dict[str, Any]:
+    return {"before": page.before, **page.facts, "body": page.body}
+
+
+def event_chain(store: BaseStore, thread_id: str) -> EventChain:
+    """Return the chain of pages of a thread's event log; nothing is read yet."""
+    return EventChain(
+        store=store,
+        namespace=event_log_namespace(thread_id),
+        name="the event log",
+        error=EventLogGapError,
+    )
 
 
 # Bytes of each message id's hash in a page's facts, so that a search need not read all bodies.
@@ -234,7 +354,7 @@ class OffloadedSegment:
     `id` is that of its page. `before` refers to the older part, `None` if this is the beginning.
     `turns` counts its answered turns. `messages` has one or more, oldest first. `topics` are as
     they were when it was moved. `instructions` are the texts of all system messages of the
-    transcript up to its end.
+    transcript up to its end. `positions` are those of its messages in the event log, by id.
     """
 
     id: str
@@ -244,6 +364,7 @@ class OffloadedSegment:
     segments: tuple[Segment, ...]
     topics: tuple[Topic, ...]
     instructions: tuple[str, ...]
+    positions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def head(self) -> Offloaded:
@@ -278,9 +399,8 @@ def put_page(
     of all system messages up to its end, with those of older segments. Raises `InputError` if a
     message cannot be stored.
     """
-    ids = b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
+    ids = _prints_of(messages)
     body = {
-        "messages": [message_to_dict(message) for message in messages],
         "segments": list(segments),
         "topics": list(topics),
         "instructions": list(instructions),
@@ -293,8 +413,8 @@ def put_page(
 
 def read_page(store: BaseStore, thread_id: str, page_id: str) -> Steps[OffloadedSegment]:
     """Read one segment by its page's id; `DatabaseCorruptError` if it is missing or damaged."""
-    chain = segment_chain(store, thread_id)
-    return (yield from _whole(chain, (yield from chain.get(page_id))))
+    page = yield from segment_chain(store, thread_id).get(page_id)
+    return (yield from _whole(store, thread_id, [page]))[0]
 
 
 def older_part(store: BaseStore, thread_id: str, page_id: str) -> Steps[Offloaded | None]:
@@ -321,7 +441,7 @@ def find_page(
         page = yield from chain.get(next_id)
         if target_print in _prints(page):
             # Two ids can have the same short hash, so the messages themselves decide.
-            segment = yield from _whole(chain, page)
+            (segment,) = yield from _whole(store, thread_id, [page])
             if any(message.id == message_id for message in segment.messages):
                 return segment
         next_id = page.before
@@ -357,10 +477,7 @@ def read_back(
         turns -= page.facts["turns"]
         next_id = page.before
     # Bodies are read only now: an unknown id leads to the oldest page, whose body is not needed.
-    restored: list[OffloadedSegment] = []
-    for page in pages[:page_count]:
-        restored += [(yield from _whole(chain, page))]
-    return restored
+    return (yield from _whole(store, thread_id, pages[:page_count]))
 
 
 def offloaded_ids(
@@ -387,14 +504,57 @@ def segment_chain(store: BaseStore, thread_id: str) -> Chain:
         namespace=items.thread_namespace("offloaded", thread_id),
         name="this thread's transcript",
         hint=". Newer messages are intact",
-        apart=True,
     )
 
 
-def _whole(chain: Chain, page: Page) -> Steps[OffloadedSegment]:
-    body = yield from chain.body(page)
-    messages = cast("list[AnyMessage]", messages_from_dict(body["messages"]))
-    return _segment(page, messages, body)
+def put_positions(
+    store: BaseStore,
+    thread_id: str,
+    pages: Mapping[str, Sequence[str]],
+    places: Mapping[str, int],
+    head: Head,
+) -> Steps[None]:
+    """Write where the messages of new segments are in the event log, before they are committed.
+
+    `pages` has the messages' ids by page, `places` the positions by id, and `head` is the log's end.
+    """
+    end = {"page_id": head["page_id"], "next": head["next"]}
+    values = {
+        f"{page}{PLACES}": {"positions": ranges_of(places[name] for name in ids), "end": end}
+        for page, ids in pages.items()
+    }
+    if values:
+        yield from items.put_items(store, segment_chain(store, thread_id).namespace, values)
+
+
+def _whole(
+    store: BaseStore, thread_id: str, pages: Sequence[Page]
+) -> Steps[list[OffloadedSegment]]:
+    """Return segments with their messages, in the order of their pages.
+
+    Raises `DatabaseCorruptError` if a message is missing or was changed.
+    """
+    chain = segment_chain(store, thread_id)
+    keys = [f"{page.id}{PLACES}" for page in pages]
+    try:
+        values = yield from items.get_items(store, chain.namespace, keys)
+    except DatabaseCorruptError as error:
+        raise chain.damaged(pages[-1].id) from error
+    segments: list[OffloadedSegment] = []
+    for page, key in zip(pages, keys, strict=True):
+        try:
+            with items.reading(f"Page {page.id!r}"):
+                places, end = list(positions_of(values[key]["positions"])), values[key]["end"]
+            trees = yield from event_chain(store, thread_id).read_bodies(end, places)
+            messages = cast("list[AnyMessage]", messages_from_dict([trees[p] for p in places]))
+        except StorageError as error:
+            raise chain.damaged(page.id) from error
+        if _prints_of(messages) != page.facts["ids"]:
+            raise chain.damaged(page.id)
+        positions = dict(zip((m.id or "" for m in messages), places, strict=True))
+        segment = _segment(page, messages, chain.values(page))
+        segments.append(replace(segment, positions=positions))
+    return segments
 
 
 def _segment(
@@ -414,6 +574,10 @@ def _segment(
 def _print_of(message_id: str | None) -> bytes:
     """Return a short hash of a message id; two ids can have the same. `None` counts as an empty id."""
     return crc32((message_id or "").encode("utf-8", "surrogatepass")).to_bytes(PRINT)
+
+
+def _prints_of(messages: Sequence[AnyMessage]) -> str:
+    return b64encode(b"".join(_print_of(message.id) for message in messages)).decode("ascii")
 
 
 def _prints(page: Page) -> set[bytes]:

@@ -29,10 +29,10 @@ from unsay.history.branch import (
     as_one,
     branches_namespace,
     put_in,
+    read_branches,
     reference,
     replace_tail,
     take_out,
-    unpack,
     without_repeats,
 )
 from unsay.history.checkpoints import by_age, find_checkpoint, metadata_of, renumbered
@@ -43,7 +43,7 @@ from unsay.orders.parse import is_command
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, merge_messages, offloaded_of
-from unsay.storage.items import get_item
+from unsay.storage.items import get_items
 from unsay.transcript.record import add_note, log_rollback
 from unsay.transcript.undo import (
     VALUE_STEPS,
@@ -127,18 +127,15 @@ def load_branches(
     Raises `ConflictError` if one is not kept: without a store only the newest are.
     """
     # A branch of this step is not stored yet.
-    inline = {ref["id"]: ref["body"] for ref in refs if "body" in ref} | scope.step_log.branches
-    branches: list[StoredBranch] = []
-    for name in ids:
-        item = None
-        if name not in inline and scope.address is not None:
-            store, thread_id = scope.address
-            item = yield from get_item(store, branches_namespace(thread_id), name)
-        branch = inline.get(name) if item is None else unpack(item.value)
-        if branch is None:
-            raise ConflictError(code="branch_dropped", branch=name)
-        branches.append(branch)
-    return branches
+    branches = {ref["id"]: ref["body"] for ref in refs if "body" in ref} | scope.step_log.branches
+    if scope.address is not None and (missing := [name for name in ids if name not in branches]):
+        store, thread_id = scope.address
+        values = yield from get_items(store, branches_namespace(thread_id), missing)
+        for branch in (yield from read_branches(store, thread_id, list(values.values()))):
+            branches[branch["id"]] = branch
+    if unknown := [name for name in ids if name not in branches]:
+        raise ConflictError(code="branch_dropped", branch=unknown[0])
+    return [branches[name] for name in ids]
 
 
 def readable_branches(

@@ -7,11 +7,15 @@ transcript always agree.
 import hashlib
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain
 
 from langchain_core.messages import AIMessage, AnyMessage
 
 from unsay.effects import Steps
+from unsay.errors import EventLogGapError
+from unsay.events.bodies import Body, bodies_and_rest
 from unsay.events.event_types import (
     NewEvent,
     Stamp,
@@ -25,11 +29,13 @@ from unsay.events.event_types import (
 )
 from unsay.history.branch import Change, put_branches, put_places
 from unsay.history.checkpoints import add_checkpoint
+from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.annotations import annotation_of
-from unsay.runtime import Scope
+from unsay.runtime import Scope, StepLog
 from unsay.state import EventLogHead, OwnWrites, State, Update, merge_messages, offloaded_of
-from unsay.storage.event_log import Head, head_of, make_page, put_page
+from unsay.storage.event_log import head_of, make_pages, put_pages
 from unsay.storage.items import packed
+from unsay.storage.pages import LOOSE, Head, event_chain, put_positions
 from unsay.types import Checkpoint, Event, Note
 
 # Most entries of `state_history`.
@@ -67,7 +73,7 @@ def add_note(
 
 
 # The head while the event log has no page.
-EMPTY = EventLogHead(page_id=None, count=0, length=0, digest=0)
+EMPTY = EventLogHead(page_id=None, count=0, next=0, loose=0, length=0, digest=0, live=())
 NOTHING = OwnWrites(length=0, digest=0, annotated={}, calls={})
 # Seven bytes, so that MessagePack and every JSON of a 64-bit reader hold the number.
 DIGEST_BYTES = 7
@@ -96,6 +102,7 @@ def log_rollback(scope: Scope, change: Change) -> None:
         only=change.only,
     )
     scope.step_log.changes.append(change)
+    scope.step_log.restored.setdefault(branch["id"], {}).update(change.positions)
     scope.step_log.new_events += [*chain.from_iterable(map(split_message, branch["drafts"])), event]
     new_ids = {write.id for write in change.writes if write.type != "remove"}
     scope.step_log.returned |= new_ids - set(change.keep)
@@ -132,18 +139,15 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         update = {**update, "pending_compensations": pending_compensations}
     if scope.address is None:
         return _with_own_writes(state, scope, update)
-    # Before the commit: a crash then leaves an unused branch, never a reference to nothing.
-    yield from put_branches(*scope.address, step_log.branches.values())
-    yield from put_places(*scope.address, step_log.turn_places)
     if state.get("offloaded") and offloaded_of(state) is None:
         # A host removed every message, and with them the offloaded ones.
         update = {"offloaded": None, **update}
     writes = update.get("messages", [])
+    yield from put_places(*scope.address, step_log.turn_places)
     if not writes and not step_log.new_events and not step_log.later_events:
         return update
     old_ids = {message.id for message in state.get("messages", [])} | step_log.returned
     new = [each for each in writes if each.type != "remove" and each.id not in old_ids]
-    head = state.get("event_log", EMPTY)
     # What the step removes came before it, also where an older message returns under the same id.
     removed = {name for event in step_log.new_events for name in event.data.get("removed", ())}
     entered, digest = _entered(state, step_log.returned - removed)
@@ -153,17 +157,93 @@ def write_ahead(state: State, scope: Scope, update: Update) -> Steps[Update]:
         *chain.from_iterable(map(split_message, new)),
         *step_log.later_events,
     ]
-    events = _events(new_events, state, scope, update)
-    place = Head(page_id=head["page_id"], count=head["count"])
-    if events:
-        page = make_page(head, events)
-        yield from put_page(*scope.address, page)
-        place = head_of(page)
+    head = state.get("event_log", EMPTY)
+    numbered = _numbered(state, step_log, new_events)
+    place = yield from _append(scope, head, _events(new_events, state, scope, update), numbered)
+    # Before the commit: a crash then leaves an unused branch, never a reference to nothing.
+    positions = numbered.positions
+    step_log.positions |= positions
+    branches = step_log.branches.values()
+    yield from put_branches(*scope.address, branches, numbered.of_branches, place)
+    yield from put_positions(*scope.address, step_log.offloaded, positions, place)
     transcript, digest = _continued(state.get("messages", []), digest, writes, new)
-    event_log = EventLogHead(
-        **place, length=len(transcript), digest=digest, ends=ends_of(transcript)
+    return {**update, "event_log": log_head(place, transcript, digest, positions)}
+
+
+def log_head(
+    place: Head, transcript: Sequence[AnyMessage], digest: int, positions: Mapping[str, int]
+) -> EventLogHead:
+    """Return the head that the state keeps, for a transcript whose messages have these positions."""
+    live = ranges_of([positions[message.id or ""] for message in transcript])
+    return EventLogHead(
+        page_id=place["page_id"],
+        count=place["count"],
+        next=place["next"],
+        loose=place["loose"],
+        length=len(transcript),
+        digest=digest,
+        live=live,
+        ends=ends_of(transcript),
     )
-    return {**update, "event_log": event_log}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbered:
+    """Where the messages are after a step's events: all by id, and those of each branch at its event.
+
+    `end` is the next position. `copies` has, by position, the earlier position of a message whose
+    annotation alone is new.
+    """
+
+    end: int
+
+    positions: dict[str, int]
+    of_branches: dict[str, dict[str, int]]
+    copies: dict[int, int]
+
+
+def _numbered(state: State, step_log: StepLog, new_events: Sequence[NewEvent]) -> Numbered:
+    head = state.get("event_log", EMPTY)
+    logged = state.get("messages", [])[: head["length"]]
+    live = zip(logged, positions_of(head["live"]), strict=False)
+    positions = {**step_log.positions, **{m.id or "": place for m, place in live}}
+    of_branches: dict[str, dict[str, int]] = {}
+    copies: dict[int, int] = {}
+    end = head["next"]
+    for each in bodies_and_rest(new_events):
+        if isinstance(each, Body):
+            if each.envelope is None:
+                copies[end] = positions[each.message_id]
+            positions[each.message_id] = end
+            end += 1
+            continue
+        _, data = each
+        if "branch_id" in data:
+            ids = (*data["removed"], *data["drafts"])
+            of_branches[data["branch_id"]] = {name: positions[name] for name in ids}
+            positions |= step_log.restored.get(data["branch_id"], {})
+    return Numbered(end=end, positions=positions, of_branches=of_branches, copies=copies)
+
+
+def _append(
+    scope: Scope, head: EventLogHead, events: Sequence[Event], numbered: Numbered
+) -> Steps[Head]:
+    """Write events as a page behind the head of the event log, and return its new head."""
+    assert scope.address is not None  # noqa: S101 - checked by the caller
+    place = Head(
+        page_id=head["page_id"], count=head["count"], next=head["next"], loose=head["loose"]
+    )
+    if not events:
+        return place
+    pages = make_pages(place, events, numbered.end, numbered.copies)
+    yield from put_pages(*scope.address, pages)
+    place = head_of(pages[-1], place["loose"] + len(pages))
+    if place["loose"] < LOOSE:
+        return place
+    # A gap is reported to readers of the log; it must not end a turn.
+    with suppress(EventLogGapError):
+        yield from event_chain(*scope.address).pack(place)
+    return {**place, "loose": 0}
 
 
 def _continued(

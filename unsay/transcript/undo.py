@@ -241,10 +241,12 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
     if back:
         added, removed = removed, added
     present = {message.id for message in state["messages"]}
+    offloaded = offloaded_of(state)
+    placed = [_placed(each, present, offloaded["turns"] if offloaded else 0) for each in added]
     # A host may have removed the message in the meantime.
     returning = {
-        each["id"]: _placed(each, present)
-        for each in added
+        each["id"]: each
+        for each in placed
         if each["message_id"] in {None, *present} or each.get("offloaded")
     }
     returning_ids, dropped = set(returning), {each["id"] for each in removed}
@@ -264,14 +266,15 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
     return Update(messages=[], checkpoints=checkpoints, checkpoint_metadata=metadata)
 
 
-def _placed(checkpoint: Checkpoint, present: set[str | None]) -> Checkpoint:
-    """Return a checkpoint without its mark `offloaded` if its message is in `present`.
+def _placed(checkpoint: Checkpoint, present: set[str | None], offloaded_turns: int) -> Checkpoint:
+    """Return a checkpoint with the mark `offloaded` exactly if its message is offloaded now.
 
-    Otherwise the checkpoint is returned as it is. `present` has the ids of the state's messages.
+    `present` has the ids of the state's messages.
     """
-    if not checkpoint.get("offloaded") or checkpoint["message_id"] not in present:
-        return checkpoint
-    return cast("Checkpoint", {k: v for k, v in checkpoint.items() if k != "offloaded"})
+    plain = cast("Checkpoint", {k: v for k, v in checkpoint.items() if k != "offloaded"})
+    if checkpoint["message_id"] in {None, *present} or checkpoint["turn"] > offloaded_turns:
+        return plain
+    return {**plain, "offloaded": True}
 
 
 def _name_of_change(step: Operation, *, back: bool) -> str:

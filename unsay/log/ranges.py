@@ -4,7 +4,7 @@ Each body of a thread has a position, counted from 0. `Ranges` are positions in 
 tuple of `(start, stop)` pairs without the stop, none of them empty, and no pair continues the one before.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TypeAlias
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
@@ -12,7 +12,14 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 def ranges_of(positions: Iterable[int]) -> Ranges:
     """Return positions as ranges, in the order in which they are given."""
-    return join([(position, position + 1)] for position in positions)
+    pairs: list[tuple[int, int]] = []
+    start, stop = -1, -1
+    for position in positions:
+        if position != stop:
+            pairs.append((start, stop))
+            start = position
+        stop = position + 1
+    return (*pairs[1:], (start, stop)) if pairs else ()
 
 
 def join(parts: Iterable[Iterable[tuple[int, int]]]) -> Ranges:
@@ -28,10 +35,12 @@ def join(parts: Iterable[Iterable[tuple[int, int]]]) -> Ranges:
     return tuple(pairs)
 
 
-def positions_of(ranges: Ranges) -> Iterator[int]:
-    """Yield the positions of ranges, in their order."""
+def positions_of(ranges: Ranges) -> list[int]:
+    """Return the positions of ranges, in their order."""
+    positions: list[int] = []
     for start, stop in ranges:
-        yield from range(start, stop)
+        positions += range(start, stop)
+    return positions
 
 
 def size_of(ranges: Ranges) -> int:
