@@ -3,6 +3,7 @@
 `python run_scaling.py speak DATABASE WHO THREADS TURNS` opens a database and says `ready`; at a line
 on standard input it holds its conversations, a turn in each in turn, and prints one JSON object; at
 another line it ends. `python run_scaling.py alone DATABASE` prints what a lease costs, and an opening.
+`python run_scaling.py add DATABASE MESSAGES` adds messages at once, and prints what they cost.
 """
 
 import json
@@ -11,8 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import cycle, islice
+from pathlib import Path
 from typing import Any
 
+from langchain_core.messages import AIMessage, HumanMessage
 from traffic import Cast, Exchange, Speech
 
 from unsay.conversation.conversation import Conversation
@@ -34,6 +37,8 @@ def main(arguments: Sequence[str]) -> int:
         if what == "speak":
             who, threads, turns = given
             speak(database, who, int(threads), int(turns))
+        elif what == "add":
+            print(json.dumps(add(database, int(given[0]))), flush=True)
         else:
             print(json.dumps(alone(database)), flush=True)
     return 0
@@ -62,6 +67,39 @@ def alone(database: Database) -> dict[str, Any]:
         "opening": _cost(lambda: _opened(database, Cast(), "alone", CYCLES)),
         "lease": _cost(lambda: [_lease(database) for _ in range(CYCLES)]),
     }
+
+
+def add(database: Database, messages: int) -> dict[str, Any]:
+    """What many messages cost that a host adds at once, with the first turn, and a turn after it."""
+    cast, speech = Cast(), Speech()
+    (talk,) = _opened(database, cast, "added", 1)
+    exchanges = [*speech.exchanges(WARM + messages // 2)]
+    turns, known = iter(exchanges[:WARM]), exchanges[WARM:]
+    # New objects: what they take is a part of the peak.
+    pairs = ((HumanMessage(each.question), AIMessage(each.drafts[-1])) for each in known)
+    before = _peak_kb()
+    first = _cost(
+        lambda: (
+            talk.add([message for pair in pairs for message in pair]),
+            _talk([(talk, turns)], cast, 1),
+        )
+    )
+    _talk([(talk, speech.exchanges(WARM))], cast, WARM)
+    return {
+        "first": first,
+        "later": _cost(lambda: _talk([(talk, turns)], cast, 1)),
+        "peak_kb": [before, _peak_kb()],
+    }
+
+
+def _peak_kb() -> float | None:
+    """Most memory that this program had so far; `None` where it is unknown.
+
+    Not that of `getrusage`, which counts the process that started this one. Source: proc(5), `VmHWM`.
+    """
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((float(line.split()[1]) for line in lines if line.startswith("VmHWM:")), None)
 
 
 def _talk(pairs: Sequence[tuple[Conversation, Iterator[Exchange]]], cast: Cast, turns: int) -> None:

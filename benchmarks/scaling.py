@@ -14,6 +14,8 @@ second with any model. All settings are the defaults.
 - `connections_per_process`: of a server, counted while everybody speaks.
 - `transactions_per_turn`: of a server; two of them are the lease's.
 - `lease_cpu_ms`, `lease_wall_ms`: taking a thread's lease and giving it up.
+- `added_cpu_ms`, `added_peak_kb`: of each of `--messages` messages that a host adds at once to a new
+  thread, with the first turn after them; `added_turn_cpu_ms` is one of the next turns.
 - `opening_cpu_ms`: making a `Conversation` over an open database, as a stateless server does for
   every request that finds none.
 """
@@ -38,6 +40,7 @@ from run_scaling import CYCLES, WARM
 RUNNER = Path(__file__).with_name("run_scaling.py")
 TURNS = 200
 THREADS = 20
+MESSAGES = 20_000
 PROCESSES = (1, 2)
 
 SETTLE_SECONDS = 1.5
@@ -153,13 +156,13 @@ class Speaker:
         self.process.stdin.flush()
 
 
-def measure(place: Place, processes: int, threads: int, turns: int) -> Figures:
+def measure(place: Place, processes: int, threads: int, turns: int, messages: int) -> Figures:
     """Have some processes speak at the same time.
 
     Raises:
         CalledProcessError: One of them failed; its own words are on standard error.
     """
-    alone = _alone(place)
+    alone, added = _run(place, "alone"), _run(place, "add", str(messages))
     time.sleep(SETTLE_SECONDS)
     at_first = place.transactions()
     speakers = [Speaker(place, who, threads, turns) for who in range(processes)]
@@ -188,11 +191,14 @@ def measure(place: Place, processes: int, threads: int, turns: int) -> Figures:
         "opening_cpu_ms": _in_ms(_share(0, alone["opening"]["cpu"], CYCLES)),
         "lease_cpu_ms": _in_ms(_share(0, alone["lease"]["cpu"], CYCLES)),
         "lease_wall_ms": _in_ms(_share(0, alone["lease"]["wall"], CYCLES)),
+        "added_cpu_ms": _in_ms(_share(0, added["first"]["cpu"], messages)),
+        "added_peak_kb": _share(*added["peak_kb"], messages),
+        "added_turn_cpu_ms": _in_ms(_share(0, added["later"]["cpu"], 1)),
     }
 
 
-def _alone(place: Place) -> dict[str, Any]:
-    command = [sys.executable, str(RUNNER), "alone", place.location]
+def _run(place: Place, what: str, *given: str) -> dict[str, Any]:
+    command = [sys.executable, str(RUNNER), what, place.location, *given]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -248,15 +254,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, nargs="+", default=PROCESSES, metavar="N")
     parser.add_argument("--threads", type=int, default=THREADS, metavar="N")
     parser.add_argument("--turns", type=int, default=TURNS, metavar="N")
+    parser.add_argument("--messages", type=int, default=MESSAGES, metavar="N")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     if min(options.threads, *options.processes) < 1 or options.turns < options.threads:
         parser.error("give 1 or more processes and threads, and a turn or more for each thread")
+    if options.messages < 2:
+        parser.error("give 2 or more messages")
     measured: dict[int, Figures] = {}
     try:
         for count in options.processes:
             with _place(options.database) as place:
-                measured[count] = measure(place, count, options.threads, options.turns)
+                measured[count] = measure(
+                    place, count, options.threads, options.turns, options.messages
+                )
     except subprocess.CalledProcessError as error:
         print(f"{error}; its words stand above", file=sys.stderr)
         return 2

@@ -29,6 +29,9 @@ from unsay.tokens.pricing import Tally
 SNAPSHOT_FLOOR = 32
 """Fewest updates between two snapshots. Source: own measurement."""
 
+SHRUNK = 8
+"""How many times as many messages a transcript had before an update after which a snapshot is due."""
+
 
 _ID = attrgetter("id")
 
@@ -124,25 +127,36 @@ class TranscriptChannel(_Readable, DeltaChannel[list[AnyMessage]]):
     """The transcript's channel: it stores what was added, and from time to time a snapshot of all.
 
     A snapshot is stored after a quarter as many updates as there are messages, so that the size of
-    all snapshots together is proportional to the transcript.
+    all snapshots together is proportional to the transcript. It is also stored once most messages
+    have left, so that no later load reads them.
     """
 
-    __slots__ = ("_floor",)
+    __slots__ = ("_floor", "_has_shrunk")
 
     def __init__(
         self, reducer: Any, typ: Any = None, *, snapshot_frequency: int = SNAPSHOT_FLOOR
     ) -> None:
         super().__init__(reducer, typ, snapshot_frequency=snapshot_frequency)
+        self._has_shrunk = False
 
     @property
     def snapshot_frequency(self) -> int:
         """The number of updates between two snapshots; it grows with the transcript."""
         value = getattr(self, "value", None)
+        if self._has_shrunk:
+            return 1
         return max(self._floor, len(value) // 4) if isinstance(value, list) else self._floor
 
     @snapshot_frequency.setter
     def snapshot_frequency(self, floor: int) -> None:
         self._floor = floor
+
+    def update(self, values: Sequence[Any]) -> bool:
+        """Apply a step's writes."""
+        before = len(self.value) if isinstance(self.value, list) else 0
+        is_changed = super().update(values)
+        self._has_shrunk |= before > SHRUNK * max(self._floor, len(self.value))
+        return is_changed
 
     def copy(self) -> Self:
         """Return a copy of the channel; its `snapshot_frequency` has the same lower bound."""

@@ -27,7 +27,8 @@ def test_a_file_has_all_figures_but_a_servers(
     scaling: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two processes' turns are counted together; what only a server has is no number."""
-    assert scaling.main(["--processes", "2", "--threads", "1", "--turns", "2", "--json"]) == 0
+    few = ["--threads", "1", "--turns", "2", "--messages", "2000"]
+    assert scaling.main(["--processes", "2", *few, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)
     assert {"2": figures.pop("files")["2"]} == {"2": figures}
     assert OF_SERVERS == {

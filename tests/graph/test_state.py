@@ -210,13 +210,24 @@ def test_cadence_grows_with_the_record(floor: int | None, length: int, due: int)
 def test_cadence_shrinks_with_the_record() -> None:
     """What a long transcript once needed is forgotten when a rollback makes it short again."""
     channel = TranscriptChannel(merge_messages, list, snapshot_frequency=3).from_checkpoint([])
-    channel.update([[human(str(i)) for i in range(400)]])
+    channel.update([[human(str(i)) for i in range(20)]])
     copy = channel.copy()
     copy.update([REMOVE_ALL])
 
-    assert [100, 3, 3] == [
+    assert [5, 3, 3] == [
         item.snapshot_frequency for item in (channel, copy, channel.from_checkpoint([]))
     ]
+
+
+def test_a_snapshot_is_due_once_most_messages_have_left() -> None:
+    """No later load reads messages that are no longer in the transcript."""
+    messages = [human(str(i)) for i in range(400)]
+    empty = TranscriptChannel(merge_messages, list)
+    channel = empty.from_checkpoint(messages)
+    assert 100 == channel.snapshot_frequency
+    channel.update([[REMOVE_ALL, *messages[-10:]]])
+    assert 1 == channel.snapshot_frequency
+    assert SNAPSHOT_FLOOR == empty.from_checkpoint(channel.get()).snapshot_frequency
 
 
 def test_channel_without_a_value_has_its_floor() -> None:

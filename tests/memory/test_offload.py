@@ -25,8 +25,8 @@ from unsay.effects import drive
 from unsay.history.checkpoints import make_checkpoint
 from unsay.judging.topic_detector import LexicalDetector
 from unsay.memory.offload import (
+    FIRST_MESSAGES,
     PAGE_MESSAGES,
-    PAGES,
     drop_offloaded,
     load_all,
     load_opened,
@@ -34,6 +34,7 @@ from unsay.memory.offload import (
     offload,
     without_page_refs,
 )
+from unsay.memory.topics import start_segment
 from unsay.messages.annotations import annotate, is_answer
 from unsay.messages.boundaries import tail_places
 from unsay.moves.reconcile import load_resent
@@ -42,7 +43,7 @@ from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
 from unsay.storage.pages import OffloadedSegment as Page
 from unsay.storage.pages import read_back
-from unsay.transcript.live import count_turns
+from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.record import EMPTY, write_ahead
 from unsay.types import ExpandedTopic, Offloaded, Segment, Topic
 
@@ -341,19 +342,53 @@ def test_what_waits_for_a_verdict_stays(monkeypatch: pytest.MonkeyPatch) -> None
     ]
 
 
-def test_a_long_transcript_is_offloaded_bit_by_bit() -> None:
-    """A turn writes no more than some pages of some messages, one behind the other."""
+def test_a_long_transcript_is_offloaded_at_once() -> None:
+    """One turn writes all pages, each of some messages, one behind the other."""
     run = scope(InMemoryStore())
     state = with_question(state_of_topics(*range(1, 11), turns=120))
     offloaded_state = offloaded_by(state, run)
     pages = pages_of(offloaded_state, run)
-    assert PAGES == len(pages)
+    assert 3 == len(offloaded_state["messages"])
     assert all(len(page.messages) <= PAGE_MESSAGES for page in pages)
     assert [None, *(page.head for page in pages[:-1])] == [page.before for page in pages]
-    assert sum(len(page.messages) for page in pages) + len(offloaded_state["messages"]) == 2401
-    second_state = offloaded_by(offloaded_state, run)
-    assert len(second_state["messages"]) <= 242
-    assert visible_state(state) == visible_state(drive(load_all(second_state, run)))
+    assert visible_state(state) == visible_state(drive(load_all(offloaded_state, run)))
+
+
+def test_a_topic_of_many_segments_is_summarized_twice() -> None:
+    """Its first and its last segment: every summary may be a call of a model."""
+    requests: list[Any] = []
+    run = scope(InMemoryStore(), summaries="model")
+    services = replace(
+        run.services, summarizer_like=lambda request: requests.append(request) or "S"
+    )
+    state = with_question(state_of_topics(1, turns=500))
+    offloaded_state = offloaded_by(state, replace(run, services=services))
+    assert 5 == len(pages_of(offloaded_state, run))
+    assert ["S"] == [each["offloaded"] for each in offloaded_state["topics"]]
+    assert [True, True] == [
+        "question 0.99" in str(requests[0]),
+        "question 0.498" in str(requests[1]),
+    ]
+    assert 2 == len(requests)
+
+
+def test_what_came_before_the_first_question_is_of_its_topic() -> None:
+    """Many messages of a host are offloaded without a topic; the question names their topic."""
+    run = scope(InMemoryStore())
+    plain = state_of_topics(1, turns=FIRST_MESSAGES // 2)
+    state = with_question({**plain, "segments": [], "topics": []})
+    offloaded_state = offloaded_by(state, run)
+    assert [] == offloaded_state["segments"]
+    assert [("topic-1", "")] == [(each["id"], each["label"]) for each in offloaded_state["topics"]]
+    assert "question 0.0" in offloaded_state["topics"][0]["offloaded"]
+    turn: Any = {"pending": ["pending"], "number": 801}
+    opened: State = {**offloaded_state, "turn": turn}
+    update = drive(start_segment(opened, run, live_branch(opened), None, "What else?"))
+    assert ["What else?"] == [each["label"] for each in update["topics"]]
+    assert [Segment(topic_id="topic-1", start="pending")] == update["segments"]
+    restored = drive(load_all(with_update(opened, update), run))
+    assert state["messages"] == by_topic(restored["messages"], restored["segments"])["topic-1"]
+    assert "offloaded" not in restored["topics"][0]
 
 
 def test_a_turn_longer_than_a_page_is_one() -> None:

@@ -18,7 +18,7 @@ from unsay.runtime import Scope, Services
 from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import read_events
-from unsay.transcript.record import EMPTY, digest_of, edited_by_host, write_ahead
+from unsay.transcript.record import EMPTY, digest_of, edited_since, write_ahead
 from unsay.types import Event, Offloaded
 
 SEALED = Offloaded(page_id="sealed-x", last="older", messages=7, turns=3)
@@ -105,7 +105,7 @@ def test_a_hosts_change_is_seen(change: object, edited_state: bool) -> None:  # 
     """A transcript with another beginning was changed; a longer one was not."""
     assert callable(change)
     state = state_after(State(), Update(messages=transcript(6)), InMemoryStore())
-    assert edited_state == edited_by_host({**state, "messages": change(state["messages"])})
+    assert edited_state == edited_since(state["event_log"], change(state["messages"]))
 
 
 @given(st.integers(1, 40), st.data())

@@ -346,13 +346,10 @@ class ThreadHandle:
         refuse_undecided(snapshot)
         refuse_ended((yield from find_session(*self.address)))
         state: Any = snapshot.values
-        state_update = yield from prepare_change(
-            state, None, [new_messages], self.scope(), "update"
-        )
-        yield from self.commit(
-            {**state_update, "messages": [*state_update.get("messages", []), *new_messages]}
-        )
-        yield from self.list_thread((yield from self.snapshot()).values)
+        update = yield from prepare_change(state, None, [new_messages], self.scope(), "update")
+        update = {**update, "messages": [*update.get("messages", []), *new_messages]}
+        yield from self.commit(update)
+        yield from self.list_thread(with_update(state, update))
 
     def carry_out(
         self,

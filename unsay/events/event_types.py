@@ -121,7 +121,7 @@ def distinct(events: Iterable[Event], taken: Collection[str] = ()) -> list[Event
             digest = hashlib.sha256(f"{event['id']}\x00{occurrence}".encode("utf-8", "replace"))
             name = f"ev-{digest.hexdigest()[:20]}"
         used_ids.add(name)
-        new_events.append(Event(**{**event, "id": name}))
+        new_events.append(event if name == event["id"] else Event(**{**event, "id": name}))
     return new_events
 
 

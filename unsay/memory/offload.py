@@ -44,7 +44,7 @@ from unsay.messages.boundaries import tail_places
 from unsay.messages.content import clip, relocated, sources_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
-from unsay.state import State, Update, offloaded_of, with_update, without_removal_check
+from unsay.state import State, Update, offloaded_of, with_update
 from unsay.storage.pages import OffloadedSegment, put_page, read_back, read_page
 from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
@@ -53,14 +53,19 @@ from unsay.types import Checkpoint, Segment, Topic
 
 _Entry = TypeVar("_Entry", Checkpoint, Topic)
 
-# Most segments that one turn writes; a long transcript that enters at once takes several turns.
-PAGES = 8
+# Fields of a checkpoint or a topic that refer to offloaded messages.
+PAGE_REFS = ("offloaded", "pages")
+
 # Number of a topic's newest segments that are loaded when the topic returns.
 TOPIC_PAGES = 2
 # Most messages of a segment, unless one turn has more.
 PAGE_MESSAGES = 200
 # Past this many windows (`live_messages`), messages of the current topic are offloaded as well.
 LONGEST = 2
+# Most messages that a host adds before the first question and that the first context can show.
+FIRST_MESSAGES = 1_600
+# The topic of more of them: the first question names it.
+UNNAMED = Topic(id="topic-1", label="", summary=None, summarized_through=None)
 
 
 def offload(state: State, scope: Scope) -> Steps[Update]:
@@ -69,16 +74,19 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
     About half of `live_messages` stays; the current topic until there are twice as many. Empty if no
     message must go, or without a store. Raises `InputError` if a message cannot be stored.
     """
-    if scope.address is None or scope.settings.topics == "off":
+    messages, limit = state["messages"], scope.settings.live_messages
+    topics = state.get("topics") or [UNNAMED]
+    old_segments = live_segments(messages, state.get("segments", []))
+    fitting = limit if old_segments else max(limit, FIRST_MESSAGES)
+    if scope.address is None or scope.settings.topics == "off" or len(messages) <= fitting:
         return Update()
-    messages, settings = state["messages"], scope.settings
     waiting = find_pending(messages, None).start
     # Injected answers stay with their questions until they are judged.
-    injected = unjudged(messages, waiting)[-MAX_ENTRIES:]
-    waiting = injected[0].start if injected else waiting
-    segments, limit = state.get("segments", []), settings.live_messages
-    bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)[:PAGES]
-    if not bounds:
+    waiting = next((each.start for each in unjudged(messages, waiting)[-MAX_ENTRIES:]), waiting)
+    start = Segment(topic_id=topics[-1]["id"], start=messages[0].id or "")
+    segments = old_segments or [start]
+    bounds = _segment_ends(messages, segments, limit=limit, waiting=waiting)
+    if len(bounds) == 1:
         return Update()
     forgotten = state.get("forgotten", [])
     compaction = compaction_without(
@@ -88,55 +96,82 @@ def offload(state: State, scope: Scope) -> Steps[Update]:
         forgotten=forgotten_ids(messages, segments, forgotten),
         cleared=cleared_ids(messages, forgotten),
     )
-    after: State = {**state, "compaction": compaction}
-    for start, end in pairwise((0, *bounds)):
-        after = yield from _offload_segment(after, end - start, scope)
+    after: State = {**state, "segments": segments, "topics": topics, "compaction": compaction}
+    after["offloaded"] = offloaded_of(state)
+    leaving, of_topics = messages[: bounds[-1]], by_topic(messages, segments)
+    ends = _Ends(
+        topics={each[-1].id for each in of_topics.values()},
+        leaving={each[-1].id for each in by_topic(leaving, segments).values()},
+        compacted={
+            of_topics[name][index].id
+            for name, each in compaction.get("topics", {}).items()
+            for index in hidden(of_topics.get(name, ()), each)
+        },
+    )
+    for begin, end in pairwise(bounds):
+        part: State = {**after, "messages": messages[begin:end]}
+        after = yield from _offload_segment(part, messages[end].id or "", ends, scope)
+    leave: Any = partial(relocated, gone=set(sources_of(leaving)), offloaded=True)
+    gone = {message.id for message in leaving}
+    spans = without_spans(compaction, lambda span: span["through"] in gone)
+    # Many messages leave by one removal, else each by its own: what stays is not written again.
+    removals = [RemoveMessage(id=message.id or "") for message in leaving]
+    rest = [RemoveMessage(id=REMOVE_ALL_MESSAGES), *messages[bounds[-1] :]]
     return Update(
-        messages=[RemoveMessage(id=m.id or "") for m in messages[: bounds[-1]]],
+        messages=removals if len(bounds) == 2 else rest,
         offloaded=after["offloaded"],
-        segments=after["segments"],
-        checkpoints=after["checkpoints"],
+        segments=after["segments"] if old_segments else [],
+        checkpoints=[
+            {**each, "offloaded": True} if each["message_id"] in gone else each
+            for each in state.get("checkpoints", [])
+        ],
         topics=after["topics"],
         expanded=after["expanded"],
         pins=after.get("pins", []),
-        compaction=after["compaction"],
+        compaction=changed_spans(spans, partial(map, leave)),
     )
 
 
 def _segment_ends(
     messages: Sequence[AnyMessage], segments: Sequence[Segment], *, limit: int, waiting: int
 ) -> list[int]:
-    """Return the indices at which the segments to offload end; none if the transcript fits `limit`.
+    """Return 0 and the indices at which the segments to offload end, of more messages than `limit`.
 
     Messages from `waiting` on stay, and the current topic while they are up to `LONGEST` limits.
     """
-    if len(messages) <= limit or not segments:
-        return []
     # Half of the limit stays, so that the cost of offloading is paid once in many turns.
     most = min(len(messages) - limit // 2, waiting)
     if len(messages) <= LONGEST * limit:
-        grouped = by_topic(messages, live_segments(messages, segments))
+        grouped = by_topic(messages, segments)
         if current := grouped.get(segments[-1]["topic_id"]):
             most = min(most, [message.id for message in messages].index(current[0].id))
-    if most < limit // 4:
-        return []
-    places = [each for each in tail_places(messages) if 0 < each <= most]
-    bounds: list[int] = []
+    bounds = [0]
+    places = [each for each in tail_places(messages) if 0 < each <= most and most >= limit // 4]
     for place, following in pairwise((*places, len(messages) + PAGE_MESSAGES)):
-        start = bounds[-1] if bounds else 0
-        if following - start > PAGE_MESSAGES or place == places[-1]:
+        if following - bounds[-1] > PAGE_MESSAGES:
             bounds.append(place)
     return bounds
 
 
-def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
-    """Write the messages before an index as a segment, and return the state without them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ends:
+    """Ids of messages that are found once for all segments of a step.
+
+    `topics` are the last message of each topic, and `leaving` the last of each that is offloaded.
+    `compacted` are those that the contexts of their topics leave out.
+    """
+
+    topics: set[str | None]
+    leaving: set[str | None]
+    compacted: set[str | None]
+
+
+def _offload_segment(state: State, first: str, ends: _Ends, scope: Scope) -> Steps[State]:
+    """Write the state's messages as a segment; return the state after it, where `first` is the next."""
     assert scope.address is not None  # noqa: S101 - checked by the caller
-    head, messages, topics = offloaded_of(state), state["messages"], state.get("topics", [])
-    part, segments = messages[:end], live_segments(messages, state.get("segments", []))
+    head, part, segments = state.get("offloaded"), state["messages"], state["segments"]
     ids = {message.id for message in part}
-    grouped = by_topic(messages, segments)
-    leaving = {name for name, of_topic in grouped.items() if any(m.id in ids for m in of_topic)}
+    grouped, old = by_topic(part, segments), [each for each in segments if each["start"] in ids]
     instructions = [] if head is None else head.get("instructions", [])
     leave: Any = partial(relocated, gone=set(sources_of(part)), offloaded=True)
     # Before the state drops the messages: a crash then leaves an unused segment, never a gap.
@@ -145,79 +180,51 @@ def _offload_segment(state: State, end: int, scope: Scope) -> Steps[State]:
         head,
         part,
         turns=len(answers_by_turn(part, goes_on=head is not None)),
-        segments=[each for each in segments if each["start"] in ids],
-        topics=[each for each in topics if each["id"] in leaving],
+        segments=old,
+        topics=[each for each in state["topics"] if each["id"] in grouped],
         instructions=[*instructions, *(text_of(m) for m in part if m.type == "system")],
     )
     scope.step_log.offloaded[page.id] = [message.id or "" for message in part]
     new_topics: list[Topic] = []
-    for topic in topics:
-        name = topic["id"]
-        if name not in leaving:
-            new_topics.append(topic)
-            continue
-        is_current = name == current_topic_id(segments)
-        pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
-        paged: Topic = leave({**topic, "pages": pages})
-        new_topics.append((yield from _offload_topic(paged, grouped[name], ids, state, scope)))
-    return without_removal_check(
-        {
-            **_without(state, end, segments),
-            "offloaded": page.head,
-            "topics": new_topics,
-            "pins": move_pins(state.get("pins", []), page.id, ids),
-            "compaction": changed_spans(
-                without_spans(state["compaction"], lambda span: span["through"] in ids),
-                partial(map, leave),
-            ),
-        }
-    )
+    for topic in state["topics"]:
+        if of_topic := grouped.get(topic["id"]):
+            is_current = topic["id"] == current_topic_id(segments)
+            pages = [] if is_current else [*topic.get("pages", []), page.id][-TOPIC_PAGES:]
+            paged: Topic = leave({**topic, "pages": pages})
+            topic = yield from _offload_topic(paged, of_topic, ends, state, scope)  # noqa: PLW2901
+        new_topics.append(topic)
+    rest = [each for each in segments if each["start"] not in ids]
+    new_starts: dict[str, str] = {}
+    if old and (not rest or rest[0]["start"] != first):
+        rest.insert(0, Segment(topic_id=old[-1]["topic_id"], start=first))
+        new_starts = {old[-1]["start"]: first}
+    return {
+        **state,
+        "offloaded": page.head,
+        "segments": rest,
+        "topics": new_topics,
+        "expanded": shift_expanded(state.get("expanded", []), new_starts),
+        "pins": move_pins(state.get("pins", []), page.id, ids),
+    }
 
 
 def _offload_topic(
-    topic: Topic,
-    messages: list[AnyMessage],
-    ids: Collection[str | None],
-    state: State,
-    scope: Scope,
+    topic: Topic, messages: list[AnyMessage], ends: _Ends, state: State, scope: Scope
 ) -> Steps[Topic]:
     """Return a topic with its `summary`, or what `summary_of` makes of messages, as `offloaded`."""
-    if topic["summary"] is not None and all(message.id in ids for message in messages):
+    newest = messages[-1].id
+    if topic["summary"] is not None and newest in ends.topics:
         return without_summary({**topic, "offloaded": topic["summary"]})
-    compactions = state.get("compaction", Compaction()).get("topics", {})
-    compaction = compactions.get(topic["id"], Compaction())
-    compacted = {messages[index].id for index in hidden(messages, compaction)}
-    source_messages = [m for m in messages if m.id in ids and m.id not in compacted]
-    before, forgotten = topic.get("offloaded"), state.get("forgotten", [])
-    earlier = "\n".join([*([before] if before else []), *summaries_of(compaction, ids)]) or None
-    text = yield from summary_of(
-        source_messages, live_branch(state), forgotten, scope, earlier=earlier
-    )
+    ids = {message.id for message in state["messages"]}
+    compaction = state["compaction"].get("topics", {}).get(topic["id"], Compaction())
+    summaries, forgotten = summaries_of(compaction, ids), state.get("forgotten", [])
+    # Of many segments at a time only a topic's first and last are summarized: each may cost a call.
+    if topic.get("offloaded") and not summaries and newest not in ends.leaving:
+        return topic
+    earlier = "\n".join(filter(None, (topic.get("offloaded"), *summaries))) or None
+    shown = [message for message in messages if message.id not in ends.compacted]
+    text = yield from summary_of(shown, live_branch(state), forgotten, scope, earlier=earlier)
     return {**topic, "offloaded": clip(earlier or "", SUMMARY_CHARS) if text is None else text}
-
-
-def _without(state: State, end: int, segments: Sequence[Segment]) -> State:
-    """Return the state without the messages before index `end`, and its live `segments` cut there."""
-    messages = state["messages"]
-    removed_ids = {message.id for message in messages[:end]}
-    removed_segments = [each for each in segments if each["start"] in removed_ids]
-    rest = [each for each in segments if each["start"] not in removed_ids]
-    first = messages[end].id or ""
-    new_starts: dict[str, str] = {}
-    if removed_segments and (not rest or rest[0]["start"] != first):
-        rest.insert(0, Segment(topic_id=removed_segments[-1]["topic_id"], start=first))
-        new_starts = {removed_segments[-1]["start"]: first}
-    checkpoints: list[Checkpoint] = [
-        {**each, "offloaded": True} if each["message_id"] in removed_ids else each
-        for each in state.get("checkpoints", [])
-    ]
-    return {
-        **state,
-        "messages": messages[end:],
-        "segments": rest,
-        "checkpoints": checkpoints,
-        "expanded": shift_expanded(state.get("expanded", []), new_starts),
-    }
 
 
 def load_segments(
@@ -296,7 +303,7 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment], scope: Scope) -
             new_starts[part[0]["start"]] = joined[-1]["start"]
         joined += part[1:] if continues else part
     load: Any = partial(relocated, back=sources_of(older), offloaded=pages[-1].before)
-    update = Update(
+    return Update(
         messages=[RemoveMessage(id=REMOVE_ALL_MESSAGES), *older, *state["messages"]],
         offloaded=pages[-1].before,
         segments=joined,
@@ -307,15 +314,13 @@ def _with_pages(state: State, pages: Sequence[OffloadedSegment], scope: Scope) -
         topics=[load(_as_before(each, pages)) for each in state.get("topics", [])],
         expanded=shift_expanded(state.get("expanded", []), new_starts),
         pins=move_pins(state.get("pins", []), None, loaded_ids),
+        compaction=changed_spans(state.get("compaction", Compaction()), partial(map, load)),
     )
-    if "compaction" in state:
-        update["compaction"] = changed_spans(state["compaction"], partial(map, load))
-    return update
 
 
 def without_page_refs(entry: _Entry) -> _Entry:
     """Return a checkpoint or a topic without its references to offloaded messages."""
-    plain = {key: value for key, value in entry.items() if key not in ("offloaded", "pages")}
+    plain = {key: value for key, value in entry.items() if key not in PAGE_REFS}
     return cast("_Entry", plain)
 
 
@@ -326,11 +331,8 @@ def _as_before(topic: Topic, pages: Sequence[OffloadedSegment]) -> Topic:
         old = next((each for each in page.topics if each["id"] == topic["id"]), None)
         if old is None:
             continue
-        restored = without_page_refs(restored)
-        if "offloaded" in old:
-            restored["offloaded"] = old["offloaded"]
-        if "pages" in old:
-            restored["pages"] = old["pages"]
+        old_refs = {key: value for key, value in old.items() if key in PAGE_REFS}
+        restored = cast("Topic", {**without_page_refs(restored), **old_refs})
         if restored["summary"] is None:
             restored = with_summary_of(restored, old)
     return restored

@@ -127,7 +127,10 @@ def start_segment(
     topics = list(state.get("topics", []))
     topic_id = shift.topic_id if shift and shift.kind == "back" else None
     kind = "new" if topic_id is None else "back"
-    if topic_id is None:
+    if shift is None and topics and not topics[-1]["label"]:  # its messages are offloaded already
+        topic_id, label = topics[-1]["id"], label_of(question)
+        topics[-1] = {**topics[-1], "label": label}
+    elif topic_id is None:
         # Not the count of topics: old ones are dropped, and no id may be used twice.
         number = 1 + max((int(topic["id"].split("-")[1]) for topic in topics), default=0)
         topic_id, label = f"topic-{number}", label_of(question)

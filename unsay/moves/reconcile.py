@@ -110,7 +110,7 @@ def false_claims(state: State, scope: Scope) -> Steps[list[AnyMessage]]:
     is_logged = head["length"] or is_alone or not scope.in_graph
     corrected = []
     for message in entered:
-        own_message = own.get((message.id, record.message_body(message)))
+        own_message = own.get((message.id, record.message_body(message))) if own else None
         allowed = annotation_of(own_message) if own_message else {}
         if not is_logged and own_message is None:
             allowed = _harmless(message, messages)

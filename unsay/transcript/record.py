@@ -329,7 +329,7 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int
     Added messages whose ids are in `logged` have their events already and get none.
     """
     head, transcript = state.get("event_log", EMPTY), state.get("messages", [])
-    if not edited_by_host(state):
+    if not edited_since(head, transcript):
         entered = transcript[head["length"] :]
         new_events = [each for m in entered if m.id not in logged for each in split_message(m)]
         return new_events, digest_of(entered, head["digest"])
@@ -338,13 +338,8 @@ def _entered(state: State, logged: Collection[str]) -> tuple[list[NewEvent], int
     return [edit(transcript, after=after)], digest_of(transcript)
 
 
-def edited_by_host(state: State) -> bool:
-    """Return whether a host changed or removed logged messages; new ones at the end do not count."""
-    return edited_since(state.get("event_log", EMPTY), state.get("messages", []))
-
-
 def edited_since(head: EventLogHead | OwnWrites, transcript: Sequence[AnyMessage]) -> bool:
-    """Return whether a transcript begins differently than `head` recorded."""
+    """Return whether a transcript begins differently than `head` recorded; new ends do not count."""
     log_prefix = transcript[: head["length"]]
     if (head["digest"], log_prefix) in tuple(_unedited):  # Lists of the same messages compare fast.
         return False
@@ -361,9 +356,7 @@ def known_part(state: State, scope: Scope) -> EventLogHead | OwnWrites:
     the other is returned, since a host may have added or removed the store.
     """
     log, own = state.get("event_log"), state.get("own_writes")
-    if scope.address is None:
-        return own or log or EMPTY
-    return log or own or EMPTY
+    return (own or log or EMPTY) if scope.address is None else (log or own or EMPTY)
 
 
 def digest_of(transcript: Sequence[AnyMessage], start: int = 0) -> int:
@@ -384,5 +377,4 @@ def unlogged_events(state: State, scope: Scope) -> list[Event]:
 
     It is for readers of the event log.
     """
-    entered, _ = _entered(state, scope.step_log.returned)
-    return _events(entered, state, scope, Update())
+    return _events(_entered(state, scope.step_log.returned)[0], state, scope, Update())

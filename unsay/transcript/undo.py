@@ -59,23 +59,27 @@ def swap_topic(state: State, scope: Scope, step: Operation, *, back: bool) -> Up
 NEWEST = 8
 # How many steps the state holds before that.
 MOST = 24
+# Most ids of messages in an older step of the state: a host may add any number in one step.
+STEP_IDS = 256
 # How many steps can be undone without a store.
 WITHOUT_STORE = 32
 
 
 def archive_steps(state: State, scope: Scope) -> Steps[Update]:
-    """Return the update that moves the oldest steps to the store; empty for up to `MOST` steps.
+    """Return the update that moves the oldest steps to the store; empty for up to `MOST` small steps.
 
     The steps are stored at once. Without a store the oldest are dropped, and cannot be undone.
     """
     steps = state.get("operations", [])
-    if len(steps) <= MOST:
+    large = [n for n, step in enumerate(steps[:-1], 1) if len(step.get("ids", ())) > STEP_IDS]
+    count = max([len(steps) - NEWEST if len(steps) > MOST else 0, *large])
+    if not count:
         return Update()
     if scope.address is None:
         return Update(operations=steps[-WITHOUT_STORE:])
-    page = make_page(state.get("older_steps"), {}, steps[:-NEWEST])
+    page = make_page(state.get("older_steps"), {}, steps[:count])
     yield from _older_steps(*scope.address).put(page)
-    return Update(operations=steps[-NEWEST:], older_steps=page.id)
+    return Update(operations=steps[count:], older_steps=page.id)
 
 
 def load_archived_steps(state: State, scope: Scope) -> Steps[Update]:
@@ -246,12 +250,11 @@ def swap_checkpoints(state: State, scope: Scope, step: Operation, *, back: bool)
         if each["message_id"] in {None, *present} or each.get("offloaded")
     }
     returning_ids, dropped = set(returning), {each["id"] for each in removed}
-    checkpoints = []
-    for each in state.get("checkpoints", []):
-        if each["id"] in returning:
-            checkpoints.append(returning.pop(each["id"]))
-        elif each["id"] not in dropped:
-            checkpoints.append(each)
+    checkpoints = [
+        returning.pop(each["id"], each)
+        for each in state.get("checkpoints", [])
+        if each["id"] in returning or each["id"] not in dropped
+    ]
     if returning:
         checkpoints = sorted([*checkpoints, *returning.values()], key=lambda each: each["turn"])
     events = scope.step_log.later_events
@@ -309,9 +312,7 @@ def change_made(
     """
     writes = update["messages"]
     added_messages = [each for each in writes if each.type != "remove"]
-    gone = {each.id for each in writes if each.type == "remove"} - {
-        each.id for each in added_messages
-    }
+    gone = {each.id for each in writes if each.type == "remove"} - {m.id for m in added_messages}
     earlier_ids = {message.id for message in before}
     removed = [message for message in in_turns(before) if message.id in gone]
     restored = [message for message in in_turns(added_messages) if message.id not in earlier_ids]
