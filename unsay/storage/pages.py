@@ -12,7 +12,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 from zlib import crc32
 
@@ -25,10 +25,15 @@ from unsay.errors import DatabaseCorruptError, EventLogGapError, StorageError
 from unsay.events.bodies import Body, bodies_in
 from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.content import checksum_of
+from unsay.retrieval.terms import Entry, Part, filter_of, part_of, terms
 from unsay.storage import items
 from unsay.storage.pagination import read_items
 from unsay.types import Offloaded, Segment, Topic
 
+# Suffix of the key of an item with what a search needs of a segment.
+TERMS = ".terms"
+# Older segments that the item of a segment names: so many are read in one query.
+TRAIL = 32
 # Suffix of the key of an item with the positions of a segment's messages, known when it is committed.
 PLACES = ".places"
 
@@ -508,6 +513,123 @@ def put_positions(
     }
     if values:
         yield from items.put_items(store, segment_chain(store, thread_id).namespace, values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedSegment:
+    """What a search needs of a segment, without the messages themselves.
+
+    `trail` has the older segments that one query reads next, newest first, with their numbers of
+    entries. `size` counts the entries, and `turns` the answered turns before the segment. `bits` is
+    the filter of the entries' terms and of the ids of tool calls.
+    """
+
+    trail: Mapping[str, int]
+    turns: int
+    size: int
+    bits: bytes
+    packed: str
+
+    @cached_property
+    def part(self) -> Part:
+        """The messages that a search may find; decoded when they are needed."""
+        with items.reading("The index of a segment"):
+            rows, postings = items.thaw(self.packed)
+            return Part([Entry(*row) for row in rows], postings)
+
+
+def indexed_segment(
+    trail: Mapping[str, int], turns: int, entries: Sequence[Entry], call_ids: Iterable[str]
+) -> IndexedSegment:
+    """Return what a search needs of a segment with these entries."""
+    part = part_of(entries)
+    speakers = {term for entry in entries for term in terms(entry.speaker)}
+    calls = (each for name in call_ids for each in (name, name[::-1]))
+    return IndexedSegment(
+        trail=trail,
+        turns=turns,
+        size=len(entries),
+        bits=filter_of(speakers.union(part.postings, calls)),
+        packed=items.freeze([[[*entry] for entry in part.entries], part.postings]),
+    )
+
+
+def put_terms(
+    store: BaseStore,
+    thread_id: str,
+    segment: OffloadedSegment,
+    entries: Sequence[Entry],
+    call_ids: Iterable[str],
+) -> Steps[None]:
+    """Write what a search needs of a new segment, beside its page."""
+    trail: dict[str, int] = {}
+    if segment.before is not None:
+        name = segment.before["page_id"]
+        older = (yield from read_terms(store, thread_id, [name])).get(name)
+        trail = {name: older.size if older else 0}
+        if older is not None and len(older.trail) < TRAIL:
+            trail |= older.trail
+    turns = segment.before["turns"] if segment.before else 0
+    indexed = indexed_segment(trail, turns, entries, call_ids)
+    value = {
+        "trail": [[*each] for each in indexed.trail.items()],
+        "turns": turns,
+        "size": indexed.size,
+        "bits": b64encode(indexed.bits).decode("ascii"),
+        "packed": indexed.packed,
+    }
+    namespace = segment_chain(store, thread_id).namespace
+    yield from items.put_items(store, namespace, {f"{segment.id}{TERMS}": value})
+
+
+def read_terms(
+    store: BaseStore, thread_id: str, names: Sequence[str]
+) -> Steps[dict[str, IndexedSegment]]:
+    """Read what a search needs of segments, by id, in one query; damaged ones are left out."""
+    namespace = segment_chain(store, thread_id).namespace
+    values: dict[str, dict[str, Any]] = {}
+    try:
+        values = yield from items.get_items(store, namespace, [f"{n}{TERMS}" for n in names])
+    except DatabaseCorruptError:
+        # One damaged item fails the whole query.
+        for name in names:
+            with suppress(DatabaseCorruptError):
+                values |= yield from items.get_items(store, namespace, [f"{name}{TERMS}"])
+    indexed: dict[str, IndexedSegment] = {}
+    for name in names:
+        with suppress(DatabaseCorruptError), items.reading(f"The index of {name!r}"):
+            value = values[f"{name}{TERMS}"]
+            indexed[name] = IndexedSegment(
+                trail={older: int(size) for older, size in value["trail"]},
+                turns=value["turns"],
+                size=value["size"],
+                bits=b64decode(value["bits"]),
+                packed=value["packed"],
+            )
+    return indexed
+
+
+def read_messages(
+    store: BaseStore, thread_id: str, wanted: Mapping[str, Sequence[int]]
+) -> Steps[list[AnyMessage]]:
+    """Read single messages: `wanted` has their indices by segment, the newest segment first.
+
+    Raises `DatabaseCorruptError` if one is missing or was changed.
+    """
+    chain = segment_chain(store, thread_id)
+    keys = [f"{name}{PLACES}" for name in wanted]
+    values = yield from items.get_items(store, chain.namespace, keys)
+    try:
+        with items.reading("A list of positions"):
+            positions: list[int] = []
+            for key, indices in zip(keys, wanted.values(), strict=True):
+                all_positions = list(positions_of(values[key]["positions"]))
+                positions += [all_positions[index] for index in indices]
+            end = values[keys[0]]["end"]
+        trees = yield from event_chain(store, thread_id).read_bodies(end, positions)
+        return cast("list[AnyMessage]", messages_from_dict([trees[p] for p in positions]))
+    except StorageError as error:
+        raise chain.damaged(next(iter(wanted))) from error
 
 
 def _whole(
