@@ -271,12 +271,14 @@ def _read_pages(
     `known` ones are not read again. Unless `wholly`, only the newest are read that a turn searches.
     """
     pages: dict[str, IndexedSegment] = {}
-    following: Mapping[str, int] = {head["page_id"]: 0} if head else {}
-    size = 0
-    while following and scope.address is not None and (wholly or size < SEARCHED):
-        newer = accumulate(following.values(), initial=size)
+    following: Sequence[tuple[str, int]] = [(head["page_id"], 0)] if head else []
+    searched = 0
+    while following and scope.address is not None and (wholly or searched < SEARCHED):
+        newer = accumulate((size for _, size in following), initial=searched)
         names = [
-            n for n, before in zip(following, newer, strict=False) if wholly or before < SEARCHED
+            name
+            for (name, _), before in zip(following, newer, strict=False)
+            if wholly or before < SEARCHED
         ]
         missing = [name for name in names if name not in known]
         read = (yield from read_terms(*scope.address, missing)) if missing else {}
@@ -284,7 +286,7 @@ def _read_pages(
             page = known.get(name) or read.get(name)
             pages[name] = page or (yield from _unindexed(name, scope))
         following = pages[names[-1]].trail
-        size = sum(page.size for page in pages.values())
+        searched = sum(page.size for page in pages.values())
     return pages
 
 
@@ -302,10 +304,10 @@ def _unindexed(page_id: str, scope: Scope) -> Steps[IndexedSegment]:
             before = yield from older_part(*scope.address, page_id)
         except DatabaseCorruptError:
             before = None
-        return indexed_segment({before["page_id"]: 0} if before else {}, 0, (), ())
+        return indexed_segment([(before["page_id"], 0)] if before else [], 0, (), ())
     grouped = by_topic(page.messages, page.segments)
     topic_ids = {m.id or "": name for name, messages in grouped.items() for m in messages}
-    trail = {page.before["page_id"]: 0} if page.before else {}
+    trail = [(page.before["page_id"], 0)] if page.before else []
     turns = page.before["turns"] if page.before else 0
     entries, call_ids = page_entries(page.messages, topic_ids, goes_on=page.before is not None)
     return indexed_segment(trail, turns, entries, call_ids)

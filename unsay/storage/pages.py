@@ -11,7 +11,7 @@ import json
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, cast
 from zlib import crc32
@@ -515,20 +515,25 @@ def put_positions(
         yield from items.put_items(store, segment_chain(store, thread_id).namespace, values)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class IndexedSegment:
-    """What a search needs of a segment, without the messages themselves.
+    """What a search needs of a segment, without the messages themselves; its fields are plain JSON.
 
     `trail` has the older segments that one query reads next, newest first, with their numbers of
-    entries. `size` counts the entries, and `turns` the answered turns before the segment. `bits` is
-    the filter of the entries' terms and of the ids of tool calls.
+    entries. `turns` counts the answered turns before the segment, and `size` its entries. `mask` is
+    the filter of the entries' terms, of their speakers and of the ids of tool calls.
     """
 
-    trail: Mapping[str, int]
+    trail: Sequence[tuple[str, int]]
     turns: int
     size: int
-    bits: bytes
+    mask: str
     packed: str
+
+    @cached_property
+    def bits(self) -> bytes:
+        """The filter, for `may_have`."""
+        return b64decode(self.mask)
 
     @cached_property
     def part(self) -> Part:
@@ -539,19 +544,15 @@ class IndexedSegment:
 
 
 def indexed_segment(
-    trail: Mapping[str, int], turns: int, entries: Sequence[Entry], call_ids: Iterable[str]
+    trail: Sequence[tuple[str, int]], turns: int, entries: Sequence[Entry], call_ids: Iterable[str]
 ) -> IndexedSegment:
     """Return what a search needs of a segment with these entries."""
     part = part_of(entries)
     speakers = {term for entry in entries for term in terms(entry.speaker)}
     calls = (each for name in call_ids for each in (name, name[::-1]))
-    return IndexedSegment(
-        trail=trail,
-        turns=turns,
-        size=len(entries),
-        bits=filter_of(speakers.union(part.postings, calls)),
-        packed=items.freeze([[[*entry] for entry in part.entries], part.postings]),
-    )
+    mask = b64encode(filter_of(speakers.union(part.postings, calls))).decode("ascii")
+    packed = items.freeze([[[*entry] for entry in part.entries], part.postings])
+    return IndexedSegment(trail, turns, len(entries), mask, packed)
 
 
 def put_terms(
@@ -562,22 +563,14 @@ def put_terms(
     call_ids: Iterable[str],
 ) -> Steps[None]:
     """Write what a search needs of a new segment, beside its page."""
-    trail: dict[str, int] = {}
+    trail: list[tuple[str, int]] = []
     if segment.before is not None:
         name = segment.before["page_id"]
         older = (yield from read_terms(store, thread_id, [name])).get(name)
-        trail = {name: older.size if older else 0}
-        if older is not None and len(older.trail) < TRAIL:
-            trail |= older.trail
+        following = older.trail if older is not None and len(older.trail) < TRAIL else ()
+        trail = [(name, older.size if older else 0), *following]
     turns = segment.before["turns"] if segment.before else 0
-    indexed = indexed_segment(trail, turns, entries, call_ids)
-    value = {
-        "trail": [[*each] for each in indexed.trail.items()],
-        "turns": turns,
-        "size": indexed.size,
-        "bits": b64encode(indexed.bits).decode("ascii"),
-        "packed": indexed.packed,
-    }
+    value = asdict(indexed_segment(trail, turns, entries, call_ids))
     namespace = segment_chain(store, thread_id).namespace
     yield from items.put_items(store, namespace, {f"{segment.id}{TERMS}": value})
 
@@ -587,25 +580,17 @@ def read_terms(
 ) -> Steps[dict[str, IndexedSegment]]:
     """Read what a search needs of segments, by id, in one query; damaged ones are left out."""
     namespace = segment_chain(store, thread_id).namespace
-    values: dict[str, dict[str, Any]] = {}
+    indexed: dict[str, IndexedSegment] = {}
     try:
         values = yield from items.get_items(store, namespace, [f"{n}{TERMS}" for n in names])
     except DatabaseCorruptError:
         # One damaged item fails the whole query.
-        for name in names:
-            with suppress(DatabaseCorruptError):
-                values |= yield from items.get_items(store, namespace, [f"{name}{TERMS}"])
-    indexed: dict[str, IndexedSegment] = {}
-    for name in names:
-        with suppress(DatabaseCorruptError), items.reading(f"The index of {name!r}"):
-            value = values[f"{name}{TERMS}"]
-            indexed[name] = IndexedSegment(
-                trail={older: int(size) for older, size in value["trail"]},
-                turns=value["turns"],
-                size=value["size"],
-                bits=b64decode(value["bits"]),
-                packed=value["packed"],
-            )
+        for name in names if len(names) > 1 else ():
+            indexed |= yield from read_terms(store, thread_id, [name])
+        return indexed
+    for key, value in values.items():
+        with suppress(DatabaseCorruptError), items.reading(f"The item {key!r}"):
+            indexed[key.removesuffix(TERMS)] = IndexedSegment(**value)
     return indexed
 
 
