@@ -29,7 +29,7 @@ from unsay.storage.items import (
     thaw_messages,
     thread_namespace,
 )
-from unsay.storage.pages import IndexedSegment
+from unsay.storage.segment_index import IndexedSegment
 from unsay.types import Printed
 
 # Threads in the cache; the one that was not used for the longest time is dropped first.

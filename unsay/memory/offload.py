@@ -46,7 +46,8 @@ from unsay.messages.content import clip, relocated, sources_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update, without_removal_check
-from unsay.storage.pages import OffloadedSegment, put_page, put_terms, read_back, read_page
+from unsay.storage.pages import OffloadedSegment, put_page, read_back, read_page
+from unsay.storage.segment_index import put_terms
 from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.pending import MAX_ENTRIES, find_pending, unjudged

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any, TypeVar
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
@@ -43,15 +43,8 @@ from unsay.retrieval.terms import (
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
-from unsay.storage.pages import (
-    IndexedSegment,
-    indexed_segment,
-    older_part,
-    read_back,
-    read_messages,
-    read_page,
-    read_terms,
-)
+from unsay.storage.pages import older_part, read_back, read_messages, read_page
+from unsay.storage.segment_index import IndexedSegment, indexed_segment, read_terms
 from unsay.tokens import counter
 from unsay.types import Forgotten, Offloaded
 
@@ -339,7 +332,8 @@ def page_entries(
 def _turns_of(messages: Sequence[AnyMessage], *, goes_on: bool) -> Iterator[int]:
     """Return how many of the turns were answered before each message."""
     ends = {answers[-1].id for answers in answers_by_turn(messages, goes_on=goes_on)}
-    return accumulate((message.id in ends for message in messages[:-1]), initial=0)
+    numbers = accumulate((message.id in ends for message in messages), initial=0)
+    return islice(numbers, len(messages))
 
 
 def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
