@@ -48,7 +48,8 @@ from unsay.context.plan import PlanContext
 from unsay.context.windows import ThreeStage
 from unsay.effects import drive
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import Recalled, quoting, recall
+from unsay.retrieval.quotation import quoting
+from unsay.retrieval.selection import Recalled, recall
 from unsay.retrieval.terms import RecallIndex, index_of
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.tokens.counter import TokenCounter

@@ -28,7 +28,8 @@ from unsay.memory.recall import BAR, FLOOR, GAIN
 from unsay.memory.topics import SEGMENTS
 from unsay.messages.content import newest_language, text_of
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import Bars, quoting, recall
+from unsay.retrieval.quotation import quoting
+from unsay.retrieval.selection import Bars, recall
 from unsay.retrieval.terms import Entry, RecallIndex, entry_of, part_of, with_steps
 from unsay.settings.settings import Settings
 from unsay.types import Segment, Topic

@@ -16,7 +16,7 @@ from unsay.errors import InputError
 from unsay.history.threads import MEMORIES
 from unsay.memory import recall as recalling
 from unsay.memory.recall import search_transcript, source_of
-from unsay.retrieval.selection import RECALLED_ID
+from unsay.retrieval.quotation import RECALLED_ID
 from unsay.storage.pages import LOOSE, PLACES
 from unsay.storage.segment_index import TERMS
 from unsay.testing import ScriptedDetector

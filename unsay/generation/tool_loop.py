@@ -47,7 +47,7 @@ from unsay.messages.conformance import plain
 from unsay.messages.content import READ_TOOL, text_of
 from unsay.moves.compensate import entries_of_calls
 from unsay.phrases import Setting
-from unsay.retrieval.selection import quotes
+from unsay.retrieval.quotation import quotes
 from unsay.runtime import Scope
 from unsay.settings.settings import Settings
 from unsay.state import Output, merge_messages, offloaded_of

@@ -39,7 +39,7 @@ from unsay.context.topics import (
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.llm.summarize import SUMMARY_CHARS, summary_of
-from unsay.memory.recall import page_entries
+from unsay.memory.searchable import page_entries
 from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import clip, relocated, sources_of, text_of

@@ -1,12 +1,12 @@
 """Recall: earlier messages are added to a context, for a question or by a person's order."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, islice
-from typing import Any, TypeVar
+from itertools import accumulate
+from typing import TypeVar
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.context.compaction import words_of
 from unsay.context.plan import TokenCounter
@@ -15,19 +15,16 @@ from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, InputError
 from unsay.events import event_types
 from unsay.history.threads import MEMORIES, Memory
-from unsay.messages.annotations import annotate, answers_by_turn, is_irrelevant, spoken
-from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, preview, text_of
+from unsay.memory.searchable import light, page_entries, searchable, turns_of
+from unsay.messages.content import preview, text_of
 from unsay.prompts.catalogue import ENGLISH, Texts
+from unsay.retrieval.quotation import quoting, speaker
 from unsay.retrieval.selection import (
-    LACKING,
     Bars,
     Recalled,
     Recollection,
     choose,
-    is_quoting,
-    quoting,
     rarity,
-    speaker,
 )
 from unsay.retrieval.terms import (
     FENCE_TOKENS,
@@ -53,8 +50,6 @@ from unsay.types import Forgotten, Offloaded
 SEARCHED = 2_000
 # Most offloaded messages that a thread's cache keeps because a search chose them.
 BODIES = 512
-# Longest field of a content block, in characters; a longer one is the data of an image or a file.
-SMALL = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,12 +132,12 @@ class RecallSource:
         assert self.scope.address is not None  # noqa: S101 - checked by the caller
         places = {page_id: [entry.place for entry in wanted[page_id]] for page_id in wanted}
         messages = yield from read_messages(*self.scope.address, places)
-        return {message.id or "": _light(message) for message in messages}
+        return {message.id or "": light(message) for message in messages}
 
     def turn_numbers(self) -> dict[str, int]:
         """Return the turn's number of each message, from 1, by message id."""
         turns = self.head["turns"] if self.head else 0
-        live = _turns_of(self.live, goes_on=self.head is not None)
+        live = turns_of(self.live, goes_on=self.head is not None)
         numbers = {m.id or "": 1 + turns + turn for m, turn in zip(self.live, live, strict=True)}
         for page in self.pages.values():
             numbers |= {entry.key: 1 + page.turns + entry.turn for entry in page.part.entries}
@@ -158,7 +153,7 @@ def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[Rec
     """
     head, pending = offloaded_of(state), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
-    live = [m for m in _searchable(state["messages"]) if m.id not in pending]
+    live = [m for m in searchable(state["messages"]) if m.id not in pending]
     source = RecallSource(
         scope=scope,
         texts=scope.texts(state["messages"]),
@@ -219,7 +214,7 @@ def page_of_result(
         if may_have(page.bits, tool_call_id) and may_have(page.bits, tool_call_id[::-1]):
             assert scope.address is not None  # noqa: S101 - only with a store are there segments
             segment = yield from read_page(*scope.address, name)
-            results = (m for m in _searchable(segment.messages) if isinstance(m, ToolMessage))
+            results = (m for m in searchable(segment.messages) if isinstance(m, ToolMessage))
             if any(result.tool_call_id == tool_call_id for result in results):
                 return segment.messages, _hidden_offloaded([page], state.get("forgotten", []))
     return (), ()
@@ -304,91 +299,6 @@ def _unindexed(page_id: str, scope: Scope) -> Steps[IndexedSegment]:
     turns = page.before["turns"] if page.before else 0
     entries, call_ids = page_entries(page.messages, topic_ids, goes_on=page.before is not None)
     return indexed_segment(trail, turns, entries, call_ids)
-
-
-def page_entries(
-    messages: Sequence[AnyMessage], topic_ids: Mapping[str, str], *, goes_on: bool
-) -> tuple[list[Entry], list[str]]:
-    """Return the entries of a segment's messages, and the ids of the tool calls with results.
-
-    `topic_ids` has the topics by message id; `goes_on` says that there are older segments.
-    """
-    found = _searchable(messages)
-    places = {message.id: place for place, message in enumerate(messages)}
-    turns = _turns_of(found, goes_on=goes_on)
-    entries = [
-        entry._replace(
-            place=places[message.id],
-            turn=turn,
-            topic=topic_ids.get(message.id or "", ""),
-        )
-        for entry, message, turn in zip(
-            with_steps(map(entry_of, found), found), found, turns, strict=True
-        )
-    ]
-    return entries, [m.tool_call_id for m in found if isinstance(m, ToolMessage)]
-
-
-def _turns_of(messages: Sequence[AnyMessage], *, goes_on: bool) -> Iterator[int]:
-    """Return how many of the turns were answered before each message."""
-    ends = {answers[-1].id for answers in answers_by_turn(messages, goes_on=goes_on)}
-    numbers = accumulate((message.id in ends for message in messages), initial=0)
-    return islice(numbers, len(messages))
-
-
-def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages that recall may find.
-
-    System messages, notices, commands and irrelevant documents are left out, and so are the calls and results of the
-    recall tool, which repeat messages.
-    """
-    conversation = [
-        m
-        for m in spoken(messages)
-        if m.type != "system" and (m.type == "tool" or not is_irrelevant(m))
-    ]
-    results = (m for m in conversation if isinstance(m, ToolMessage))
-    quoting = {m.tool_call_id for m in results if is_quoting(m) or is_irrelevant(m)}
-    return [
-        m
-        for m in conversation
-        if quoting.isdisjoint(_call_ids(m)) or (m.type == "ai" and text_of(m).strip())
-    ]
-
-
-def _call_ids(message: AnyMessage) -> list[str]:
-    if isinstance(message, ToolMessage):
-        return [message.tool_call_id]
-    return [call.id for call in calls_of(message)]
-
-
-def _light(message: AnyMessage) -> AnyMessage:
-    """Return a message without images, files, thinking and usage, and with a long text shortened."""
-    content = message.content
-    update: dict[str, Any] = {"additional_kwargs": {}, "response_metadata": {}}
-    update["content"] = _indexed_part(content) if isinstance(content, str) else _blocks(message)
-    if isinstance(message, AIMessage):
-        calls = [asdict(call) | {"type": "tool_call"} for call in calls_of(message)]
-        update |= {"tool_calls": calls, "usage_metadata": None}
-    light = message.model_copy(update=update)
-    lacking = len(text_of(message)) - len(text_of(light))
-    return annotate(light, **{LACKING: lacking}) if lacking else light
-
-
-def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    for block in blocks_of(message):
-        if block.get("type") == "text":
-            blocks.append({"type": "text", "text": _indexed_part(str(block.get("text", "")))})
-        elif not is_thinking(block) and block.get("type") not in CALL_TYPES:
-            small = (e for e in block.items() if e[1] is None or len(str(e[1])) <= SMALL)
-            blocks.append(dict(small))
-    return blocks
-
-
-def _indexed_part(text: str) -> str:
-    half = TEXT_LIMIT // 2
-    return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
 _T = TypeVar("_T")
