@@ -48,8 +48,9 @@ from unsay.context.plan import PlanContext
 from unsay.context.windows import ThreeStage
 from unsay.effects import drive
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import Recalled, quoting, recall
-from unsay.retrieval.terms import RecallIndex
+from unsay.retrieval.quotation import quoting
+from unsay.retrieval.selection import Recalled, recall
+from unsay.retrieval.terms import RecallIndex, index_of
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.tokens.counter import TokenCounter
 
@@ -168,7 +169,7 @@ def _counted(messages: Sequence[AnyMessage], questions: Sequence[Question]) -> T
     return ThreadHandle(
         messages=tuple(messages),
         questions=tuple(questions),
-        index=RecallIndex().covering(messages),
+        index=index_of(messages),
         costs={each.id or "": COUNTER.count([each]) - opening for each in messages},
     )
 

@@ -28,8 +28,9 @@ from unsay.memory.recall import BAR, FLOOR, GAIN
 from unsay.memory.topics import SEGMENTS
 from unsay.messages.content import newest_language, text_of
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import Bars, quoting, recall
-from unsay.retrieval.terms import RecallIndex
+from unsay.retrieval.quotation import quoting
+from unsay.retrieval.selection import Bars, recall
+from unsay.retrieval.terms import Entry, RecallIndex, entry_of, part_of, with_steps
 from unsay.settings.settings import Settings
 from unsay.types import Segment, Topic
 
@@ -77,7 +78,7 @@ class Views:
     recalled: AnyMessage | None = None
     """What the turn's views show again."""
 
-    index: RecallIndex = field(default_factory=RecallIndex)
+    entries: dict[str, Entry] = field(default_factory=dict)
     """Of the record."""
 
     def requests(self, turn: Turn) -> Iterator[Sequence[AnyMessage]]:
@@ -110,14 +111,15 @@ class Views:
         """Return omitted messages that match the question, as far as they fit."""
         before = self.said[: len(self.said) - asked]
         room = min(RECALL_SHARE * ROOM * self.window, FULLEST * self.window - plan.after.tokens)
-        self.index = self.index.covering(before)
+        for message in before[len(self.entries) :]:
+            self.entries[message.id or ""] = entry_of(message)
         found = recall(
             text_of(self.said[-1]),
             before,
             budget_tokens=max(0, min(RECALL_TOKENS, int(room))),
             count=lambda each: self.count([quoting(each, self._texts)]) if each else 0,
             shown={message.id or "" for message in plan.messages},
-            index=self.index,
+            index=RecallIndex(part_of(list(with_steps(self.entries.values(), before)))),
             bars=LIVE_BARS,
         )
         return quoting(found.messages, self._texts) if found.messages else None

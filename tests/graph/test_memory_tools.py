@@ -18,7 +18,8 @@ from unsay.errors import ConfigurationError
 from unsay.memory.recall import search_transcript, source_of
 from unsay.messages.content import text_of
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import RESULT_CHARS, quotes
+from unsay.retrieval.quotation import quotes
+from unsay.retrieval.terms import RESULT_CHARS
 from unsay.testing import ScriptedChat, ScriptedDetector, ScriptedJudge, ToolCalls
 
 ROWS = "\n".join(f"row {number}: {number * number}" for number in range(10_000))

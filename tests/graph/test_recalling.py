@@ -16,8 +16,9 @@ from unsay.errors import InputError
 from unsay.history.threads import MEMORIES
 from unsay.memory import recall as recalling
 from unsay.memory.recall import search_transcript, source_of
-from unsay.retrieval.selection import RECALLED_ID
-from unsay.storage.pages import PLACES
+from unsay.retrieval.quotation import RECALLED_ID
+from unsay.storage.pages import LOOSE, PLACES
+from unsay.storage.segment_index import TERMS
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}
@@ -97,22 +98,23 @@ def test_instructions_in_a_quote_stay_data(tmp_path: Path) -> None:
     assert 1 == shown_quotes.count("</recalled key=")
 
 
-def test_a_damaged_page_is_left_out_and_told(tmp_path: Path) -> None:
-    """The turn continues without the messages of a lost page, and finds those of the others."""
+@pytest.mark.parametrize("kinds", [(PLACES,), (PLACES, TERMS)], ids=["words", "index-too"])
+def test_a_damaged_page_is_left_out_and_told(tmp_path: Path, kinds: tuple[str, ...]) -> None:
+    """The turn continues without the messages of a lost page, and tells of those it had to read."""
     model = Numbered()
     with open_thread(tmp_path, model) as conversation:
         for text in (FACTS["en"][0], *OTHERS):
             conversation.say(text)
         store = conversation.graph.store
         items = stored_items(store, "offloaded messages")
-        names = [item.key for item in items if item.key.endswith(PLACES)]
+        names = [item.key for item in items if item.key.endswith(kinds)]
         for name in names:
             store.delete(namespace_of("offloaded messages"), name)
         MEMORIES.drop("t")
         lost_segments = [
             e.data for e in conversation.stream(FACTS["en"][1]) if e.kind == "segment_lost"
         ]
-    assert len(names) == len(lost_segments)
+    assert (1 if TERMS not in kinds else len(names) // 2) == len(lost_segments)
     assert FACTS["en"][0] not in quotes_in(model.inputs[-1])
 
 
@@ -297,7 +299,42 @@ def test_a_purge_forgets_what_the_process_remembers(tmp_path: Path) -> None:
         assert MEMORIES.get(store, "t").pages
         registry_of(conversation).purge()
         assert not MEMORIES.get(store, "t").pages
-        assert not len(MEMORIES.get(store, "t").index)
+        assert not MEMORIES.get(store, "t").live
+
+
+def reads_of_a_search(path: Path, turns: int, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What each query of an automatic search reads, in a new process and a thread so long."""
+    queries: list[list[str]] = []
+    with open_thread(path, Numbered()) as conversation:
+        for number in range(turns):
+            conversation.say(OTHERS[number % len(OTHERS)])
+        MEMORIES.drop("t")
+        state, scope = drive(handle_of(conversation).load_state()), handle_of(conversation).scope()
+        store = type(conversation.graph.store)
+        batch = store.batch
+
+        def counted(self: Any, ops: Any) -> Any:
+            queries.append([op.namespace[1] for op in ops])
+            return batch(self, ops)
+
+        monkeypatch.setattr(store, "batch", counted)
+        source = drive(source_of(state, scope))
+        options = {"question": "Which chess and wool?", "count": count, "budget_tokens": 500}
+        assert drive(search_transcript(source, (), **options)).messages
+    return queries
+
+
+def test_a_search_reads_as_much_at_any_length(tmp_path: Path) -> None:
+    """Four times the turns cost no further segment, and only pages of the log not yet packed."""
+    of_segments: list[list[list[str]]] = []
+    for turns in (24, 96):
+        (tmp_path / str(turns)).mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(recalling, "SEARCHED", 16)
+            queries = reads_of_a_search(tmp_path / str(turns), turns, patch)
+        of_segments.append([each for each in queries if "offloaded" in each])
+        assert len(queries) - len(of_segments[-1]) <= LOOSE
+    assert of_segments[0] == of_segments[1]
 
 
 class TooLongError(Exception):

@@ -34,7 +34,7 @@ from unsay.retrieval.selection import (
     spread,
     worth_at,
 )
-from unsay.retrieval.terms import RecallIndex
+from unsay.retrieval.terms import RecallIndex, index_of
 
 
 def ten_each(messages: Sequence[AnyMessage]) -> int:
@@ -267,7 +267,7 @@ def test_a_floor_keeps_out_what_hardly_bears() -> None:
 def test_an_index_of_the_whole_transcript_serves() -> None:
     """What is shown or hidden does not come back, though the index knows it as well."""
     transcript = transcript_of("A boat.", "Aye.", *SMALL_TALK, "My boat!", "Oh.")
-    index = RecallIndex().covering(transcript)
+    index = index_of(transcript)
     for omission in ("shown", "hidden"):
         newer = {omission: {message.id for message in transcript[2:]}}
         recollection = recall(
@@ -282,7 +282,7 @@ def test_an_index_of_the_whole_transcript_serves() -> None:
         pytest.param({"budget_tokens": -1}, "budget_tokens -1", id="budget"),
         pytest.param({"index": RecallIndex()}, "index has 0 messages", id="empty-index"),
         pytest.param(
-            {"index": RecallIndex().covering([HumanMessage("A boat.", id="x")])},
+            {"index": index_of([HumanMessage("A boat.", id="x")])},
             "index has 1 messages and the transcript 1 others",
             id="another-index",
         ),
@@ -438,7 +438,7 @@ def test_one_message_is_ranked_as_among_all(
     texts: list[str], question: str, message_index: int
 ) -> None:
     """A few messages that are ranked by themselves have the scores that all of them give."""
-    index = RecallIndex().covering(transcript_of(*texts))
+    index = index_of(transcript_of(*texts))
     query = asked(question, index)
     everything = ranked(query, index, range(len(index)))
     for number in [number for number in (message_index, message_index // 2) if number < len(index)]:
@@ -456,7 +456,7 @@ def test_what_is_evident_is_what_has_the_words(
     texts: list[str], question: str, least: float
 ) -> None:
     """Those are found that have content words worth enough, and the two to either side of each."""
-    index = RecallIndex().covering(transcript_of(*texts))
+    index = index_of(transcript_of(*texts))
     query = asked(question, index).query
     own_terms = {term for term, weight in query.weights.items() if weight == 1}
     worths = [
@@ -479,7 +479,7 @@ def test_a_pasted_file_is_not_looked_for_word_by_word() -> None:
     """A question of many common words reads a bounded part of the index, the rarest words first."""
     common = [f"w{number}x" for number in range(40)]
     texts = [" ".join(common)] * (MOST_READ // 4)
-    index = RecallIndex().covering(transcript_of(*texts, "A berth at Elba.", *texts))
+    index = index_of(transcript_of(*texts, "A berth at Elba.", *texts))
     query = asked(f"Elba {' '.join(common)}", index).query
     assert {len(texts)} == bm25(query, index).keys()
     assert len(evident(query, index, 0.0)) <= 5 * STRONGEST

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from unsay.effects import PART_SECONDS, adrive, drive
 from unsay.errors import ModelReplyError
 from unsay.retrieval.selection import recall
-from unsay.retrieval.terms import RecallIndex
+from unsay.retrieval.terms import index_of
 from unsay.retrieval.vectors import (
     BATCH,
     EMBEDDED_CHARS,
@@ -145,7 +145,7 @@ def test_vectors_of_two_models_are_told() -> None:
     """Vectors of different lengths are not compared."""
     vectors = Vectors(question=[1.0, 0.0], messages={"m0": [1.0, 0.0, 0.0]})
     with pytest.raises(ModelReplyError, match=r"has 3 numbers and the question's 2"):
-        similarities(vectors, RecallIndex().covering(TRANSCRIPT))
+        similarities(vectors, index_of(TRANSCRIPT))
 
 
 @pytest.mark.parametrize(
@@ -159,13 +159,13 @@ def test_vectors_of_two_models_are_told() -> None:
 def test_vectors_that_tell_nothing_change_nothing(messages: dict[str, list[float]]) -> None:
     """Missing, empty and equal vectors put no message before another."""
     vectors = Vectors(question=[1.0, 0.0], messages=messages)
-    assert [0.0] * 5 == similarities(vectors, RecallIndex().covering(TRANSCRIPT))
+    assert [0.0] * 5 == similarities(vectors, index_of(TRANSCRIPT))
 
 
 def test_nearness_reaches_the_neighbours() -> None:
     """A message after a near one is nearer than one before it."""
     vectors = drive(embed(BySubject(), "harbor", TRANSCRIPT, known={}))
-    near = similarities(vectors, RecallIndex().covering(TRANSCRIPT))
+    near = similarities(vectors, index_of(TRANSCRIPT))
     assert ["m2", "m3", "m1"] == [
         TRANSCRIPT[number].id for number in sorted(range(5), key=lambda i: -near[i])[:3]
     ]

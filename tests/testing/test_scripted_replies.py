@@ -17,7 +17,7 @@ from unsay.context.view import Hints, lay_out, sendable
 from unsay.errors import ConfigurationError
 from unsay.messages.annotations import DOCUMENT
 from unsay.prompts.catalogue import Texts
-from unsay.retrieval.selection import quoting
+from unsay.retrieval.quotation import quoting
 from unsay.testing.scripted_models import ScriptedChat
 from unsay.testing.scripts import (
     Delay,

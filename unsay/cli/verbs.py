@@ -21,7 +21,7 @@ from unsay.prompts.catalogue import Texts
 from unsay.results.lists import Branch, forgotten_text
 from unsay.results.results import QUESTION_CHARS, Checkpoint, Preview, RollbackResult, score_text
 from unsay.results.timeline import TimelineData
-from unsay.retrieval.selection import speaker
+from unsay.retrieval.quotation import speaker
 from unsay.transcript.live import count_turns, place_name
 from unsay.types import Forgotten
 

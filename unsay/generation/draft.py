@@ -38,7 +38,7 @@ from unsay.models.agents import (
     with_agent_state,
     without_state,
 )
-from unsay.retrieval.selection import quoting
+from unsay.retrieval.quotation import quoting
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.tokens.counter import TokenCounter

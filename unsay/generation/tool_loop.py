@@ -25,7 +25,6 @@ from langgraph.types import Command, Send
 
 from unsay.context.compaction import text_and_media
 from unsay.context.manifest import Manifest, read_places
-from unsay.context.topics import forgotten_topics
 from unsay.effects import Call, Steps, adrive, drive
 from unsay.errors import ConfigurationError, ModelReplyError, ToolStepsError, UnsayError
 from unsay.events import event_types
@@ -48,7 +47,7 @@ from unsay.messages.conformance import plain
 from unsay.messages.content import READ_TOOL, text_of
 from unsay.moves.compensate import entries_of_calls
 from unsay.phrases import Setting
-from unsay.retrieval.selection import quotes
+from unsay.retrieval.quotation import quotes
 from unsay.runtime import Scope
 from unsay.settings.settings import Settings
 from unsay.state import Output, merge_messages, offloaded_of
@@ -376,9 +375,8 @@ def _result(
     result = _of_call((*state["messages"], *done), tool_call_id)
     if result is None:
         try:
-            result = _of_call((yield from page_of_result(state, scope, tool_call_id)), tool_call_id)
-            if forgotten_topics(state.get("forgotten", [])):
-                hidden = (yield from source_of(state, scope, by_hand=True)).hidden
+            messages, forgotten = yield from page_of_result(state, scope, tool_call_id)
+            result, hidden = _of_call(messages, tool_call_id), {*hidden, *forgotten}
         except UnsayError as error:
             raise ToolException(str(error)) from error
     if result is None or result.id in hidden or is_irrelevant(result):

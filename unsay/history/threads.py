@@ -3,7 +3,7 @@
 import logging
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ from unsay.effects import Steps, drive, off_loop
 from unsay.errors import DatabaseCorruptError, InputError, SessionEndedError, UnknownThreadError
 from unsay.history.unsaved_answers import UNSAVED
 from unsay.phrases import Verb
-from unsay.retrieval.terms import RecallIndex
+from unsay.retrieval.terms import Entry
 from unsay.retrieval.vectors import Vector
 from unsay.storage import pagination
 from unsay.storage.base import THREADS, Database, Purged
@@ -30,34 +30,25 @@ from unsay.storage.items import (
     thread_namespace,
 )
 from unsay.storage.pages import RECENT, event_log_namespace
-from unsay.types import Offloaded, Printed, Segment
+from unsay.storage.segment_index import IndexedSegment
+from unsay.types import Printed
 
 # Threads in the cache; the one that was not used for the longest time is dropped first.
 CACHED_THREADS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CachedPage:
-    """An offloaded segment of a transcript, with the messages that recall may show."""
-
-    before: Offloaded | None
-    messages: tuple[AnyMessage, ...]
-    segments: tuple[Segment, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """Cached values of a thread, by id of the segment (`pages`) or the message.
 
-    `prints` are hashes of the indexed texts. `costs` are estimated tokens of a quotation, and are
-    filled in place. To change another field, make a new memory and `keep` it.
+    `live` has the entries of the state's messages with hashes of their texts, and `bodies`
+    offloaded messages that a search chose. To change a field, make a new memory and `keep` it.
     """
 
-    pages: Mapping[str, CachedPage] = field(default_factory=dict)
-    index: RecallIndex = field(default_factory=RecallIndex)
-    prints: Mapping[str, int] = field(default_factory=dict)
+    pages: Mapping[str, IndexedSegment] = field(default_factory=dict)
+    live: Mapping[str, tuple[int, Entry]] = field(default_factory=dict)
+    bodies: Mapping[str, AnyMessage] = field(default_factory=dict)
     vectors: Mapping[str, Vector] = field(default_factory=dict)
-    costs: MutableMapping[str, int] = field(default_factory=dict)
 
 
 class Memories:

@@ -39,6 +39,7 @@ from unsay.context.topics import (
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.llm.summarize import SUMMARY_CHARS, summary_of
+from unsay.memory.searchable import page_entries
 from unsay.messages.annotations import answers_by_turn, spoken
 from unsay.messages.boundaries import tail_places
 from unsay.messages.content import clip, relocated, sources_of, text_of
@@ -46,6 +47,7 @@ from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
 from unsay.storage.pages import OffloadedSegment, put_page, read_back, read_page
+from unsay.storage.segment_index import put_terms
 from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.pending import MAX_ENTRIES, find_pending, unjudged
@@ -183,6 +185,10 @@ def _offload_segment(state: State, first: str, ends: _Ends, scope: Scope) -> Ste
         segments=old,
         topics=[each for each in state["topics"] if each["id"] in grouped],
         instructions=[*instructions, *(text_of(m) for m in part if m.type == "system")],
+    )
+    topic_ids = {m.id or "": name for name, of_topic in grouped.items() for m in of_topic}
+    yield from put_terms(
+        *scope.address, page, *page_entries(part, topic_ids, goes_on=head is not None)
     )
     scope.step_log.offloaded[page.id] = [message.id or "" for message in part]
     new_topics: list[Topic] = []

@@ -1,51 +1,55 @@
 """Recall: earlier messages are added to a context, for a question or by a person's order."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain
-from typing import Any, TypeVar
+from itertools import accumulate
+from typing import TypeVar
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage, ToolMessage
 
 from unsay.context.compaction import words_of
 from unsay.context.plan import TokenCounter
-from unsay.context.topics import forgotten_ids, named_ids, topic_starts
+from unsay.context.topics import by_topic, forgotten_ids, named_ids
 from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError, InputError
 from unsay.events import event_types
-from unsay.history.threads import MEMORIES, CachedPage, Memory
-from unsay.messages.annotations import annotate, answers_by_turn, is_irrelevant, spoken
-from unsay.messages.content import CALL_TYPES, blocks_of, calls_of, is_thinking, preview, text_of
+from unsay.history.threads import MEMORIES, Memory
+from unsay.memory.searchable import light, page_entries, searchable, turns_of
+from unsay.messages.content import preview, text_of
 from unsay.prompts.catalogue import ENGLISH, Texts
+from unsay.retrieval.quotation import quoting, speaker
 from unsay.retrieval.selection import (
-    LACKING,
     Bars,
     Recalled,
     Recollection,
-    is_quoting,
-    quoting,
-    recall,
-    speaker,
+    choose,
+    rarity,
 )
-from unsay.retrieval.terms import TEXT_LIMIT
+from unsay.retrieval.terms import (
+    FENCE_TOKENS,
+    TEXT_LIMIT,
+    Entry,
+    RecallIndex,
+    entry_of,
+    may_have,
+    part_of,
+    query_of,
+    with_steps,
+)
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
-from unsay.storage.pages import older_part, read_back, read_page
+from unsay.storage.pages import older_part, read_back, read_messages, read_page
+from unsay.storage.segment_index import IndexedSegment, indexed_segment, read_terms
 from unsay.tokens import counter
-from unsay.types import Forgotten, Offloaded, Segment
+from unsay.types import Forgotten, Offloaded
 
-# Most messages, roughly, that one turn reads and indexes; later turns read more. Source: own
-# measurement, 0.1 s.
-INDEXED_AT_ONCE = 1_600
-# Most segments that one turn reads, also if they are small.
-PAGES_AT_ONCE = 64
-# Messages, the newest, that a turn searches, rounded up to whole segments; a search by order has no
-# limit. Source: own measurement, about 12 ms at 2,000 and 20 ms at 10,000.
+# Messages, the newest, that a turn searches, rounded up to whole segments; a search by order also
+# reads as many of the older ones as have its words. Source: own measurement.
 SEARCHED = 2_000
-# Longest field of a content block, in characters; a longer one is the data of an image or a file.
-SMALL = 200
+# Most offloaded messages that a thread's cache keeps because a search chose them.
+BODIES = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,137 +59,165 @@ class RecallSource:
     Attributes:
         live: The messages of the state.
         head: The newest offloaded segment; `None` if the state holds the whole transcript.
-        pages: The offloaded segments by their ids, newest first, without images and files.
-        hidden: Ids of forgotten messages.
+        pages: What a search needs of the offloaded segments, by their ids, newest first.
+        forgotten: The entries of the state.
+        hidden: Ids of forgotten messages, of those in `pages` too unless `by_hand`.
         asked_for: Ids of the messages that a person searched for.
-        deep: The messages of `asked_for` that are in segments not read, oldest first.
-        by_hand: Whether a person or the model searches; then all segments are read.
+        by_hand: Whether a person or the model searches; then `pages` has all segments.
     """
 
     scope: Scope
     texts: Texts
     live: Sequence[AnyMessage]
     head: Offloaded | None
-    pages: Mapping[str, CachedPage]
+    pages: Mapping[str, IndexedSegment]
+    forgotten: Sequence[Forgotten]
     hidden: frozenset[str]
     asked_for: Sequence[str] = ()
-    deep: Sequence[AnyMessage] = ()
     by_hand: bool
 
-    @property
-    def messages(self) -> list[AnyMessage]:
-        """The messages that were read, oldest first."""
-        pages = reversed(list(self.pages.values()))
-        return [*(message for page in pages for message in page.messages), *self.live]
+    def narrowed(self, question: str) -> "RecallSource":
+        """Return the source for one question: of older segments only those with most of its words."""
+        pages = _pages_for(question, self.pages) if self.by_hand else self.pages
+        hidden = self.hidden | _hidden_offloaded(pages.values(), self.forgotten)
+        return replace(self, pages=pages, hidden=hidden)
 
-    def indexed(self) -> tuple[list[AnyMessage], Memory]:
-        """Index the messages that were read, and keep the thread's new cache in memory for later searches.
-
-        Return the messages that are in the index, and that cache. Unless a person or the model
-        searches, at most `INDEXED_AT_ONCE` new messages are read into the index; then the oldest
-        messages are missing in it.
-        """
-        messages, cache = self.messages, _memory(self.scope)
-        new = [page.messages for name, page in self.pages.items() if name not in cache.pages]
-        prints = {
-            message.id or "": hash(text_of(message)[: TEXT_LIMIT // 2])
-            for message in chain(*new, self.live)
+    def index(self) -> RecallIndex:
+        """Return the index of these messages, and keep the entries of new ones for later searches."""
+        memory = _memory(self.scope)
+        live: dict[str, tuple[int, Entry]] = {}
+        for message in self.live:
+            name, checksum = message.id or "", hash(text_of(message)[: TEXT_LIMIT // 2])
+            known = memory.live.get(name)
+            is_known = known is not None and known[0] == checksum
+            live[name] = known if known and is_known else (checksum, entry_of(message))
+        edited = {n for n in live.keys() & memory.live.keys() if live[n][0] != memory.live[n][0]}
+        counts = accumulate((page.size for page in self.pages.values()), initial=0)
+        newest = {
+            name: page
+            for (name, page), newer in zip(self.pages.items(), counts, strict=False)
+            if newer < SEARCHED
         }
-        edited = {name for name, each in prints.items() if cache.prints.get(name, each) != each}
-        pages = self.pages.items()
-        counts = accumulate((len(page.messages) for _, page in pages), initial=0)
-        large = len(cache.prints) > SEARCHED + len(messages)
-        # Without its print, a later edit of a message would not be noticed: so the index forgets too.
-        if edited or large:
-            cache.index.forget(edited)
-        memory = Memory(
-            pages={
-                n: page for (n, page), newer in zip(pages, counts, strict=False) if newer < SEARCHED
-            },
-            index=cache.index.covering(messages, unread=None if self.by_hand else INDEXED_AT_ONCE),
-            prints=prints if large else {**cache.prints, **prints},
-            vectors={name: each for name, each in cache.vectors.items() if name not in edited},
-            costs={} if edited or large else cache.costs,
-        )
-        _keep(self.scope, memory)
-        return messages[len(messages) - len(memory.index) :], memory
+        vectors = {name: each for name, each in memory.vectors.items() if name not in edited}
+        _keep(self.scope, replace(memory, pages=newest, live=live, vectors=vectors))
+        offloaded = (page.part for page in reversed(list(self.pages.values())))
+        entries = with_steps((entry for _, entry in live.values()), self.live)
+        return RecallIndex(*offloaded, part_of(list(entries)))
+
+    def messages(self, names: Collection[str]) -> Steps[dict[str, AnyMessage]]:
+        """Read messages by their ids; those of damaged segments are left out and streamed."""
+        memory = _memory(self.scope)
+        found = {m.id or "": m for m in self.live if m.id in names}
+        found |= {n: memory.bodies[n] for n in names if n not in found and n in memory.bodies}
+        wanted: dict[str, list[Entry]] = {}
+        for page_id, page in self.pages.items():
+            if missing := [e for e in page.part.entries if e.key in names and e.key not in found]:
+                wanted[page_id] = missing
+        if not wanted or self.scope.address is None:
+            return found
+        bodies: dict[str, AnyMessage] = {}
+        try:
+            bodies = yield from self._read(wanted)
+        except DatabaseCorruptError:
+            for page_id, entries in wanted.items():
+                try:
+                    bodies |= yield from self._read({page_id: entries})
+                except DatabaseCorruptError as error:
+                    self.scope.emit("segment_lost", error=str(error))
+        newest = [*memory.bodies.items(), *bodies.items()][-BODIES:]
+        _keep(self.scope, replace(_memory(self.scope), bodies=dict(newest)))
+        return {**found, **bodies}
+
+    def _read(self, wanted: Mapping[str, Sequence[Entry]]) -> Steps[dict[str, AnyMessage]]:
+        assert self.scope.address is not None  # noqa: S101 - checked by the caller
+        places = {page_id: [entry.place for entry in wanted[page_id]] for page_id in wanted}
+        messages = yield from read_messages(*self.scope.address, places)
+        return {message.id or "": light(message) for message in messages}
 
     def turn_numbers(self) -> dict[str, int]:
-        """Return the turn's number of each message that was read, from 1, by message id."""
-        end = list(self.pages.values())[-1].before if self.pages else self.head
-        numbers, number = {}, 1 + (end["turns"] if end else 0)
-        turns = answers_by_turn(self.messages, goes_on=number > 1)
-        ends = {answers[-1].id for answers in turns}
-        for message in self.messages:
-            numbers[message.id or ""] = number
-            number += message.id in ends
+        """Return the turn's number of each message, from 1, by message id."""
+        turns = self.head["turns"] if self.head else 0
+        live = turns_of(self.live, goes_on=self.head is not None)
+        numbers = {m.id or "": 1 + turns + turn for m, turn in zip(self.live, live, strict=True)}
+        for page in self.pages.values():
+            numbers |= {entry.key: 1 + page.turns + entry.turn for entry in page.part.entries}
         return numbers
 
 
 def source_of(state: State, scope: Scope, *, by_hand: bool = False) -> Steps[RecallSource]:
-    """Read what a search may find: the newest offloaded segments, or all of them with `by_hand`.
+    """Return what a search may find: in the newest offloaded segments, or in all with `by_hand`.
 
     `by_hand` means that a person or the model is searching. Without it the source also has the
-    messages that a person found before (`asked_for` of the state), and `DatabaseCorruptError` is
-    raised if the segment of one cannot be read. All other damaged segments are skipped and streamed
-    as `segment_lost`.
+    messages that a person found before (`asked_for` of the state). Damaged segments are skipped and
+    streamed as `segment_lost`.
     """
-    head, forgotten, pending = offloaded_of(state), state.get("forgotten", []), _pending(state)
+    head, pending = offloaded_of(state), _pending(state)
     pages = yield from _read_pages(head, scope, _memory(scope).pages, wholly=by_hand)
+    live = [m for m in searchable(state["messages"]) if m.id not in pending]
     source = RecallSource(
         scope=scope,
         texts=scope.texts(state["messages"]),
-        live=[
-            m for m in _searchable(state["messages"]) if m.id not in pending and m.type != "system"
-        ],
+        live=live if by_hand else live[-SEARCHED:],
         head=head,
         pages=pages,
-        hidden=frozenset(hidden_ids(state) | _hidden_offloaded(pages, forgotten)),
+        forgotten=state.get("forgotten", []),
+        hidden=frozenset(hidden_ids(state)),
+        asked_for=[] if by_hand else state.get("asked_for", []),
         by_hand=by_hand,
     )
-    requested_ids = (
-        [] if by_hand else [n for n in state.get("asked_for", []) if n not in source.hidden]
-    )
-    if not requested_ids:
-        return source
-    indexed_ids = {message.id for message in source.indexed()[0]}
-    deep: list[AnyMessage] = []
-    missing = [name for name in requested_ids if name not in indexed_ids]
-    if missing and head is not None and scope.address is not None:
-        holding = yield from read_back(*scope.address, head, missing)
-        deep = [m for page in reversed(holding) for m in page.messages if m.id in missing]
-    return replace(source, asked_for=requested_ids, deep=deep)
+    return source if by_hand else source.narrowed("")
 
 
-def _hidden_offloaded(pages: Mapping[str, CachedPage], forgotten: Sequence[Forgotten]) -> set[str]:
-    """Return the ids of forgotten messages in `pages`; a topic may go on from one page to the next."""
+def _pages_for(question: str, pages: Mapping[str, IndexedSegment]) -> dict[str, IndexedSegment]:
+    """Return the newest segments, and of the older ones those with most of the question's words."""
+    sizes = accumulate((page.size for page in pages.values()), initial=0)
+    newest = {name for name, newer in zip(pages, sizes, strict=False) if newer < SEARCHED}
+    scores = dict.fromkeys(pages, 0.0)
+    for term, weight in query_of(question).weights.items():
+        having = [name for name, page in pages.items() if may_have(page.bits, term)]
+        for name in having:
+            scores[name] += weight * rarity(len(having), len(pages))
+    chosen, size = set(newest), 0
+    for name in sorted(pages.keys() - newest, key=scores.__getitem__, reverse=True):
+        if scores[name] and size < SEARCHED:
+            chosen.add(name)
+            size += pages[name].size
+    return {name: page for name, page in pages.items() if name in chosen}
+
+
+def _hidden_offloaded(pages: Iterable[IndexedSegment], forgotten: Sequence[Forgotten]) -> set[str]:
+    """Return the ids of forgotten messages in `pages` and of the other messages of their steps."""
     hidden: set[str] = set()
-    topic: str | None = None
-    for page in reversed(list(pages.values())) if forgotten else ():
-        starts, segments = {each["start"] for each in page.segments}, list(page.segments)
-        if topic is not None and page.messages and page.messages[0].id not in starts:
-            segments.insert(0, Segment(topic_id=topic, start=page.messages[0].id or ""))
-        hidden |= forgotten_ids(page.messages, segments, forgotten)
-        topic = segments[-1]["topic_id"] if segments else topic
+    for page in pages if forgotten else ():
+        index, names = RecallIndex(page.part), set(named_ids(forgotten))
+        for entry in forgotten:
+            if "topic_id" in entry:
+                of_topic = [e.key for e in page.part.entries if e.topic == entry["topic_id"]]
+                ends = [n for n, key in enumerate(of_topic, 1) if key in entry["message_ids"]]
+                names.update(of_topic[: ends[-1] if ends else None])
+        for place in index.places(names):
+            hidden.update(index.entries[member].key for member in index.step_at(place))
     return hidden
 
 
-def page_of_result(state: State, scope: Scope, tool_call_id: str) -> Steps[tuple[AnyMessage, ...]]:
-    """Return the messages of the newest segment that holds a call's result; empty if none does.
+def page_of_result(
+    state: State, scope: Scope, tool_call_id: str
+) -> Steps[tuple[Sequence[AnyMessage], Collection[str]]]:
+    """Return the messages of the newest segment with a call's result, and ids of forgotten ones.
 
-    The tool that reads the rest of a long result uses it. A damaged segment is skipped; the event
-    `segment_lost` reports it. Raises `DatabaseCorruptError` if the segment that holds the result was
-    damaged after this process had read it.
+    Both are empty if no segment has the result. The tool that reads the rest of a long result uses
+    them. A damaged segment is skipped; the event `segment_lost` reports it. Raises
+    `DatabaseCorruptError` if the segment that may hold the result is damaged.
     """
-    cached_pages, head = _memory(scope).pages, offloaded_of(state)
-    while head is not None and scope.address is not None:
-        name = head["page_id"]
-        page = cached_pages.get(name) or (yield from _cached_page(name, scope))
-        results = (m.tool_call_id for m in page.messages if isinstance(m, ToolMessage))
-        if tool_call_id in results:
-            return (yield from read_page(*scope.address, name)).messages
-        head = page.before
-    return ()
+    pages = yield from _read_pages(offloaded_of(state), scope, _memory(scope).pages, wholly=True)
+    for name, page in pages.items():
+        if may_have(page.bits, tool_call_id) and may_have(page.bits, tool_call_id[::-1]):
+            assert scope.address is not None  # noqa: S101 - only with a store are there segments
+            segment = yield from read_page(*scope.address, name)
+            results = (m for m in searchable(segment.messages) if isinstance(m, ToolMessage))
+            if any(result.tool_call_id == tool_call_id for result in results):
+                return segment.messages, _hidden_offloaded([page], state.get("forgotten", []))
+    return (), ()
 
 
 def hidden_ids(state: State) -> set[str]:
@@ -220,32 +252,34 @@ def keep_vectors(scope: Scope, vectors: Mapping[str, Sequence[float]]) -> None:
 
 
 def _read_pages(
-    head: Offloaded | None, scope: Scope, known: Mapping[str, CachedPage], *, wholly: bool
-) -> Steps[dict[str, CachedPage]]:
-    """Return the segments up to `head`, by id, newest first; `known` ones are not read again.
+    head: Offloaded | None, scope: Scope, known: Mapping[str, IndexedSegment], *, wholly: bool
+) -> Steps[dict[str, IndexedSegment]]:
+    """Return what a search needs of the segments up to `head`, by id, newest first.
 
-    Unless `wholly`, only as many are read as one turn may read.
+    `known` ones are not read again. Unless `wholly`, only the newest are read that a turn searches.
     """
-    pages: dict[str, CachedPage] = {}
-    messages, fresh, page_count = 0, 0, 0
-    while head is not None and scope.address is not None:
-        name = head["page_id"]
-        page = known.get(name)
-        if page is None:
-            if not wholly and (
-                messages >= SEARCHED or fresh >= INDEXED_AT_ONCE or page_count >= PAGES_AT_ONCE
-            ):
-                break
-            page = yield from _cached_page(name, scope)
-            fresh, page_count = fresh + len(page.messages), page_count + 1
-        pages[name] = page
-        messages += len(page.messages)
-        head = page.before
+    pages: dict[str, IndexedSegment] = {}
+    following: Sequence[tuple[str, int]] = [(head["page_id"], 0)] if head else []
+    searched = 0
+    while following and scope.address is not None and (wholly or searched < SEARCHED):
+        newer = accumulate((size for _, size in following), initial=searched)
+        names = [
+            name
+            for (name, _), before in zip(following, newer, strict=False)
+            if wholly or before < SEARCHED
+        ]
+        missing = [name for name in names if name not in known]
+        read = (yield from read_terms(*scope.address, missing)) if missing else {}
+        for name in names:
+            page = known.get(name) or read.get(name)
+            pages[name] = page or (yield from _unindexed(name, scope))
+        following = pages[names[-1]].trail
+        searched = sum(page.size for page in pages.values())
     return pages
 
 
-def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
-    """Read a segment for the cache, without images, files and system messages.
+def _unindexed(page_id: str, scope: Scope) -> Steps[IndexedSegment]:
+    """Return what a search needs of a segment whose index is missing or damaged.
 
     A damaged or missing segment is streamed as `segment_lost`, and has no messages.
     """
@@ -258,74 +292,19 @@ def _cached_page(page_id: str, scope: Scope) -> Steps[CachedPage]:
             before = yield from older_part(*scope.address, page_id)
         except DatabaseCorruptError:
             before = None
-        return CachedPage(before=before, messages=())
-    searchable = [each for each in _searchable(page.messages) if each.type != "system"]
-    dropped = {m.id or "" for m in page.messages} - {m.id or "" for m in searchable}
-    segments, _ = topic_starts(page.messages, page.segments, (), dropped)
-    return CachedPage(
-        before=page.before, messages=tuple(map(_light, searchable)), segments=tuple(segments)
-    )
-
-
-def _searchable(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """Return the messages that recall may find.
-
-    Notices, commands and irrelevant documents are left out, and so are the calls and results of the
-    recall tool, which repeat messages.
-    """
-    conversation = [m for m in spoken(messages) if m.type == "tool" or not is_irrelevant(m)]
-    results = (m for m in conversation if isinstance(m, ToolMessage))
-    quoting = {m.tool_call_id for m in results if is_quoting(m) or is_irrelevant(m)}
-    return [
-        m
-        for m in conversation
-        if quoting.isdisjoint(_call_ids(m)) or (m.type == "ai" and text_of(m).strip())
-    ]
-
-
-def _call_ids(message: AnyMessage) -> list[str]:
-    if isinstance(message, ToolMessage):
-        return [message.tool_call_id]
-    return [call.id for call in calls_of(message)]
-
-
-def _light(message: AnyMessage) -> AnyMessage:
-    """Return a message without images, files, thinking and usage, and with a long text shortened."""
-    content = message.content
-    update: dict[str, Any] = {"additional_kwargs": {}, "response_metadata": {}}
-    update["content"] = _indexed_part(content) if isinstance(content, str) else _blocks(message)
-    if isinstance(message, AIMessage):
-        calls = [asdict(call) | {"type": "tool_call"} for call in calls_of(message)]
-        update |= {"tool_calls": calls, "usage_metadata": None}
-    light = message.model_copy(update=update)
-    lacking = len(text_of(message)) - len(text_of(light))
-    return annotate(light, **{LACKING: lacking}) if lacking else light
-
-
-def _blocks(message: AnyMessage) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    for block in blocks_of(message):
-        if block.get("type") == "text":
-            blocks.append({"type": "text", "text": _indexed_part(str(block.get("text", "")))})
-        elif not is_thinking(block) and block.get("type") not in CALL_TYPES:
-            small = (e for e in block.items() if e[1] is None or len(str(e[1])) <= SMALL)
-            blocks.append(dict(small))
-    return blocks
-
-
-def _indexed_part(text: str) -> str:
-    half = TEXT_LIMIT // 2
-    return text if len(text) <= TEXT_LIMIT else f"{text[:half]}\n[…]\n{text[-half:]}"
+        return indexed_segment([(before["page_id"], 0)] if before else [], 0, (), ())
+    grouped = by_topic(page.messages, page.segments)
+    topic_ids = {m.id or "": name for name, messages in grouped.items() for m in messages}
+    trail = [(page.before["page_id"], 0)] if page.before else []
+    turns = page.before["turns"] if page.before else 0
+    entries, call_ids = page_entries(page.messages, topic_ids, goes_on=page.before is not None)
+    return indexed_segment(trail, turns, entries, call_ids)
 
 
 _T = TypeVar("_T")
 
 # Most messages, the newest first, that are compared by their embeddings.
 VECTORS = 2_000
-# Estimates are raised by 1/32, so that the chosen messages rarely exceed the budget when counted.
-SPARE = 32
-
-_OPENING = "opening"
 # Most new messages that one turn embeds; later turns embed the rest.
 FRESH_VECTORS = 512
 # Weight that the shared words of an automatic match need, as a share of a word that only it has.
@@ -355,28 +334,15 @@ class _Search:
     question: str
     budget_tokens: int
     count: TokenCounter
-    messages: Sequence[AnyMessage]
-    memory: Memory
+    index: RecallIndex
 
     def cost(self, messages: Sequence[AnyMessage]) -> int:
         """Return the tokens of one message that quotes all of these; 0 for none."""
         return self.count([quoting(messages, self.source.texts)]) if messages else 0
 
-    def estimate(self, messages: Sequence[AnyMessage]) -> int:
-        """Return a fast estimate of `cost`; for several messages it can be a tenth too low.
-
-        It adds up the counts of single messages, which it keeps in `memory`. Counting each candidate
-        would be slow, but the final choice must be counted.
-        """
-        cost_by_id = self.memory.costs
-        if _OPENING not in cost_by_id:
-            empty = HumanMessage("")
-            cost_by_id[_OPENING] = 2 * self.cost([empty]) - self.cost([empty, empty])
-        for message in messages:
-            if message.id not in cost_by_id:
-                cost_by_id[message.id or ""] = self.cost([message]) - cost_by_id[_OPENING]
-        tokens = sum(cost_by_id[message.id or ""] for message in messages)
-        return cost_by_id[_OPENING] + tokens + tokens // SPARE
+    def estimate(self, places: Sequence[int]) -> int:
+        """Return a rough estimate of `cost`, for which the messages need not be read."""
+        return sum(self.index.entries[place].tokens for place in places)
 
 
 def recall_for_turn(state: State, scope: Scope) -> Steps[RecallSource | None]:
@@ -422,41 +388,52 @@ def search_transcript(
     excluded = source.hidden.union(shown)
     if source.head is None and all(message.id in excluded for message in source.live):
         return Recalled()
-    messages, memory = source.indexed()
+    source = source.narrowed(question) if source.by_hand else source
+    index = source.index()
     search = _Search(
         source=source,
         shown=shown,
         question=question,
         budget_tokens=budget_tokens,
         count=count,
-        messages=messages,
-        memory=memory,
+        index=index,
     )
-    messages_by_id = {message.id or "": message for message in (*source.deep, *messages)}
-    requested_ids: list[str] = []
+    excluded = source.hidden.union(shown)
+    messages_by_id = yield from _asked_for(source, excluded, index)
+    requested: list[AnyMessage] = []
     most = max(asked_tokens, budget_tokens)
     for name in source.asked_for:
-        candidates = [
-            messages_by_id[each] for each in (*requested_ids, name) if each in messages_by_id
-        ]
-        if name in messages_by_id and name not in excluded and search.cost(candidates) <= most:
-            requested_ids.append(name)
-    requested_messages = [
-        message for name, message in messages_by_id.items() if name in requested_ids
-    ]
+        if name in messages_by_id and search.cost([*requested, messages_by_id[name]]) <= most:
+            requested.append(messages_by_id[name])
     matches = Recalled()
-    if question.strip() and search.cost(requested_messages) < budget_tokens:
-        matches = yield from _matching(search, requested_messages)
-    if not requested_messages:
+    if question.strip() and search.cost(requested) < budget_tokens:
+        matches = yield from _matching(search, requested)
+    if not requested:
         return matches
-    reasons = [
-        Recollection(message=m, why="asked", words=(), score=0.0) for m in requested_messages
-    ]
+    reasons = [Recollection(message=m, why="asked", words=(), score=0.0) for m in requested]
     places = {name: place for place, name in enumerate(messages_by_id)}
-    both = sorted(
-        [*reasons, *matches.reasons], key=lambda each: places.get(each.message.id or "", -1)
-    )
+    places |= {entry.key: len(places) + place for place, entry in enumerate(index.entries)}
+    both = sorted([*reasons, *matches.reasons], key=lambda each: places[each.message_id])
     return Recalled(reasons=tuple(both), tokens=search.cost([each.message for each in both]))
+
+
+def _asked_for(
+    source: RecallSource, excluded: Collection[str], index: RecallIndex
+) -> Steps[dict[str, AnyMessage]]:
+    """Return the messages that a person searched for, by id, those of older segments first.
+
+    Raises `DatabaseCorruptError` if an older segment cannot be read.
+    """
+    names = {name for name in source.asked_for if name not in excluded}
+    if not names:
+        return {}
+    found = yield from source.messages(names)
+    older = names - found.keys() - {entry.key for entry in index.entries}
+    if not older or source.head is None or source.scope.address is None:
+        return found
+    holding = yield from read_back(*source.scope.address, source.head, older)
+    deep = {m.id or "": m for page in reversed(holding) for m in page.messages if m.id in older}
+    return {**deep, **found}
 
 
 def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
@@ -468,46 +445,51 @@ def _matching(search: _Search, asked: Sequence[AnyMessage]) -> Steps[Recalled]:
     source, scope = search.source, search.source.scope
     hidden = source.hidden.union(message.id or "" for message in asked)
     bars = Bars(floor=FLOOR / 2) if source.by_hand else Bars(floor=FLOOR, bar=BAR, gain=GAIN)
-    choose = partial(
-        recall,
+    budget_tokens = search.budget_tokens - search.cost(asked)
+    chosen = partial(
+        choose,
         search.question,
-        search.messages,
-        budget_tokens=search.budget_tokens - search.cost(asked),
-        count=search.cost,
+        search.index,
+        budget_tokens=budget_tokens,
         shown=search.shown,
         hidden=hidden,
-        index=search.memory.index,
         bars=bars,
         estimate=search.estimate,
     )
     vectors = yield from _vectors(search, hidden.union(search.shown))
     try:
-        return choose(vectors=vectors)
+        choice = chosen(vectors=vectors)
     except Exception as error:  # vectors of a user's embeddings may be anything
         if vectors is None:
             raise
         scope.report_failure("recall_failed", error)
         # Vectors of another model do not compare with these: drop them, and use words alone.
         keep_vectors(scope, {})
-        return choose(vectors=None)
+        choice = chosen(vectors=None)
+    messages = yield from source.messages(choice.keys)
+    return choice.fitted(messages, budget_tokens, search.cost)
 
 
 def _vectors(search: _Search, excluded: Collection[str]) -> Steps[Vectors | None]:
     """Return vectors of question and newest messages; `None` without embeddings or on failure."""
-    scope, remembered = search.source.scope, search.memory.vectors
+    scope = search.source.scope
+    remembered = _memory(scope).vectors
     embeddings = scope.services.embeddings
     if embeddings is None:
         return None
-    newest = [message for message in search.messages if message.id not in excluded][-VECTORS:]
-    cached_vectors = {m.id or "": v for m in newest if (v := remembered.get(m.id or ""))}
-    new = [m for m in newest if m.id not in cached_vectors and text_of(m).strip()][-FRESH_VECTORS:]
+    recent_ids = {entry.key for entry in search.index.entries[-VECTORS:]}
+    newest = [e for e in search.index.entries if e.key not in excluded][-VECTORS:]
+    cached_vectors = {e.key: vector for e in newest if (vector := remembered.get(e.key))}
+    with_text = [e.key for e in newest if e.tokens > FENCE_TOKENS]
+    fresh = [name for name in with_text if name not in cached_vectors][-FRESH_VECTORS:]
+    bodies = yield from search.source.messages(fresh)
+    new = [bodies[name] for name in fresh if name in bodies]
     embedding = embed(embeddings, search.question, new, known=cached_vectors)
     vectors = yield from if_possible(embedding, scope)
     if vectors is None:
         return None
     # Also those of messages that the context shows now: they are needed when it drops them.
-    recent = {m.id or "" for m in search.messages[-VECTORS:]}
-    others = {name: vector for name, vector in remembered.items() if name in recent}
+    others = {name: vector for name, vector in remembered.items() if name in recent_ids}
     keep_vectors(scope, {**others, **vectors.messages})
     return vectors
 
@@ -544,7 +526,7 @@ def search_command(state: State, scope: Scope, query: str) -> Steps[list[Find]]:
         budget_tokens=scope.settings.recall_tokens or ASKED_TOKENS,
         count=counter.TokenCounter(calibration=calibration).count,
     )
-    numbers = source.turn_numbers()
+    numbers = source.narrowed(query).turn_numbers()
     finds = [
         Find(message=each.message, turn=numbers.get(each.message.id or "", 0), reason=each)
         for each in matches.reasons

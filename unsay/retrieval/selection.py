@@ -1,9 +1,8 @@
 """Recall: choosing the earlier messages that fit a question."""
 
-import json
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
 from itertools import accumulate
@@ -11,17 +10,19 @@ from math import fsum, log
 from operator import mul
 from typing import Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 
-from unsay.context.compaction import truncate, turn_around, words_of
 from unsay.context.plan import TokenCounter
 from unsay.errors import InputError
-from unsay.messages.annotations import annotate, annotation_of, is_document
-from unsay.messages.boundaries import steps
-from unsay.messages.content import calls_of, text_of
-from unsay.prompts.catalogue import Texts
-from unsay.prompts.fence import Fence
-from unsay.retrieval.terms import TABLES, Query, RecallIndex, key_of, query_of, terms
+from unsay.retrieval.terms import (
+    TABLES,
+    Query,
+    RecallIndex,
+    index_of,
+    key_of,
+    query_of,
+    terms,
+)
 from unsay.retrieval.vectors import Vectors, fused, similarities
 
 SATURATION = 1.2  # BM25's k1. Source: Robertson and Zaragoza 2009, chapter 3.
@@ -165,7 +166,7 @@ def bm25(
     longer = SATURATION * LENGTH_SHARE / (sum(lengths) / max(len(index), 1) or 1.0)
     for term in (*_rarest(rare, having), *_rarest(kin, having)):
         worth = query.weights[term] * rarity(having[term], len(index)) * (SATURATION + 1)
-        for place, times in index.matches(term):
+        for place, times in index.matches(term).items():
             if among is None or place in among:
                 gained = worth * times / (times + shorter + longer * lengths[place])
                 scores[place] = scores.get(place, 0.0) + gained
@@ -207,7 +208,7 @@ def evident(
     for term, worth in worths.items():
         # A message without any word so far cannot reach the bar by the words that are left.
         begins = remaining_worth >= least - _ROUNDING
-        for place, _ in index.matches(term):
+        for place in index.matches(term):
             if begins or place in own:
                 own[place] = own.get(place, 0.0) + worth
         remaining_worth -= worth
@@ -330,6 +331,59 @@ class _Scored:
     passing: Sequence[int]  # places whose scores reach the thresholds, newest first
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The steps that a search chose by an index alone, before any of their messages is read."""
+
+    index: RecallIndex
+    words: Mapping[str, str]  # the word of the question that each term comes from
+    near: Mapping[int, float]
+    total: Mapping[int, float]
+    groups: Sequence[Sequence[int]] = ()  # places of the messages of each step, the best step first
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the chosen messages."""
+        return [self.index.entries[place].key for group in self.groups for place in group]
+
+    def fitted(
+        self, messages: Mapping[str, AnyMessage], budget_tokens: int, count: TokenCounter
+    ) -> Recalled:
+        """Return as many of the best steps as fit the budget; `messages` has them by key.
+
+        A message that is missing there is left out.
+        """
+        entries = self.index.entries
+        read_groups = [
+            [place for place in group if entries[place].key in messages] for group in self.groups
+        ]
+        by_place = {p: messages[entries[p].key] for group in read_groups for p in group}
+        groups, tokens = _counted(by_place, list(filter(None, read_groups)), budget_tokens, count)
+        nearest = max(self.near.values(), default=0.0)
+        leading = {
+            max((p for p in group if p in self.total), key=self.total.__getitem__, default=-1)
+            for group in groups
+        }
+        reasons: list[Recollection] = []
+        for place in sorted(place for group in groups for place in group):
+            shared_words = {
+                word for term, word in self.words.items() if self.index.has(place, term)
+            }
+            reason: Why = "nearby"
+            if place not in leading:
+                reason = "step"
+            elif shared_words:
+                reason = "words"
+            elif self.near.get(place, 0.0) >= nearest / 2 > 0:
+                reason = "meaning"
+            score = self.total.get(place, 0.0)
+            words = tuple(sorted(shared_words))
+            reasons.append(
+                Recollection(message=by_place[place], why=reason, words=words, score=score)
+            )
+        return Recalled(reasons=tuple(reasons), tokens=tokens)
+
+
 def recall(
     question: str,
     transcript: Sequence[AnyMessage],
@@ -341,23 +395,16 @@ def recall(
     index: RecallIndex | None = None,
     vectors: Vectors | None = None,
     bars: Bars = FILLING,
-    estimate: TokenCounter | None = None,
 ) -> Recalled:
     """Choose the messages that fit a question best, as many as the budget allows.
 
-    Messages with ids in `shown` are in the context anyway and are not recalled; those in `hidden`
-    do not count at all. Without an `index` one is made. Without `vectors` the words alone decide.
-    `estimate` counts single steps where `count` is slow; the result is counted by `count`. The
-    result is empty if nothing reaches the `bars` or fits; also if no message has a word of the
-    question or a related one, the question names no speaker, and there are no vectors.
+    See `choose`. Without an `index` one is made. `count` counts tokens of messages.
 
     Raises:
         InputError: The budget is under 0, or the index is of another transcript.
         ModelReplyError: The vectors have different lengths, as those of two models.
     """
-    if budget_tokens < 0:
-        raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
-    index = RecallIndex().covering(transcript) if index is None else index
+    index = index_of(transcript) if index is None else index
     ends = [entry.key for entry in (*index.entries[:1], *index.entries[-1:])]
     if len(index) != len(transcript) or ends != [
         key_of(message) for message in (*transcript[:1], *transcript[-1:])
@@ -366,36 +413,58 @@ def recall(
             f"the index has {len(index)!r} messages and the transcript {len(transcript)!r} others: "
             "give the index of this transcript, or None"
         )
-    question_facts = asked(question, index)
-    scored = _scored(question_facts, index, vectors, bars, shown=shown, hidden=hidden)
+    choice = choose(
+        question,
+        index,
+        budget_tokens=budget_tokens,
+        estimate=lambda places: count([transcript[place] for place in places]),
+        shown=shown,
+        hidden=hidden,
+        vectors=vectors,
+        bars=bars,
+        unquoted={place for place, m in enumerate(transcript) if m.type == "system"},
+    )
+    return choice.fitted({key_of(m): m for m in transcript}, budget_tokens, count)
+
+
+def choose(
+    question: str,
+    index: RecallIndex,
+    *,
+    budget_tokens: int,
+    estimate: Callable[[Sequence[int]], int],
+    shown: Collection[str] = (),
+    hidden: Collection[str] = (),
+    vectors: Vectors | None = None,
+    bars: Bars = FILLING,
+    unquoted: Collection[int] = (),
+) -> Choice:
+    """Choose the steps whose messages fit a question best, about as many as the budget allows.
+
+    Messages with ids in `shown` are in the context anyway and are not recalled; those in `hidden`
+    do not count at all, and those at the places `unquoted` are never quoted. Without `vectors` the
+    words alone decide. `estimate` counts the tokens of the messages at places. The choice is empty
+    if nothing reaches the `bars` or fits; also if no message has a word of the question or a
+    related one, the question names no speaker, and there are no vectors.
+
+    Raises:
+        InputError: The budget is under 0.
+        ModelReplyError: The vectors have different lengths, as those of two models.
+    """
+    if budget_tokens < 0:
+        raise InputError(f"budget_tokens {budget_tokens!r} is under 0: write 0 to recall nothing")
+    wanted = asked(question, index)
+    scored = _scored(wanted, index, vectors, bars, shown=shown, hidden=hidden)
     if scored is None:
-        return Recalled()
-    fitting = _fitting(transcript, scored, budget_tokens, estimate or count)
-    groups, tokens = _counted(transcript, fitting, budget_tokens, count)
-    order = sorted(place for group in groups for place in group)
-    leading = {
-        max((place for place in group if place in scored.total), key=scored.total.__getitem__)
-        for group in groups
-    }
-    nearest = max(scored.near.values(), default=0.0)
-    reasons: list[Recollection] = []
-    for place in order:
-        shared_words = {
-            word for term, word in question_facts.query.words.items() if index.has(place, term)
-        }
-        reason: Why = "nearby"
-        if place not in leading:
-            reason = "step"
-        elif shared_words:
-            reason = "words"
-        elif scored.near.get(place, 0.0) >= nearest / 2 > 0:
-            reason = "meaning"
-        score = scored.total.get(place, 0.0)
-        words = tuple(sorted(shared_words))
-        reasons.append(
-            Recollection(message=transcript[place], why=reason, words=words, score=score)
-        )
-    return Recalled(reasons=tuple(reasons), tokens=tokens)
+        return Choice(index=index, words={}, near={}, total={})
+    best_first = _best_first(index, scored, unquoted)
+    return Choice(
+        index=index,
+        words=wanted.query.words,
+        near=scored.near,
+        total=scored.total,
+        groups=_fitting(best_first, budget_tokens, estimate),
+    )
 
 
 def _scored(
@@ -453,21 +522,17 @@ def _scored(
 
 
 def _fitting(
-    transcript: Sequence[AnyMessage], scored: _Scored, budget: int, estimate: TokenCounter
+    best_first: Iterable[list[int]], budget: int, estimate: Callable[[Sequence[int]], int]
 ) -> list[list[int]]:
-    """Return the groups of indices of the best steps that fit the budget by `estimate`.
-
-    A step that is too large is skipped.
-    """
+    """Return the best steps that fit the budget by `estimate`; a step that is too large is skipped."""
     groups: list[list[int]] = []
     remaining_budget, missed, opening = budget, 0, 0
-    for group in _best_first(transcript, scored):
-        step = [transcript[place] for place in group]
-        cost = estimate(step) - opening
+    for group in best_first:
+        cost = estimate(group) - opening
         if cost <= remaining_budget:
             if not groups:
                 # The fixed cost of a sequence counts once, not for each step.
-                opening = max(0, 2 * estimate(step) - estimate([*step, *step]))
+                opening = max(0, 2 * estimate(group) - estimate([*group, *group]))
             groups.append(group)
             remaining_budget, missed = remaining_budget - cost, 0
         elif (missed := missed + 1) == PATIENCE:
@@ -476,16 +541,16 @@ def _fitting(
 
 
 def _counted(
-    transcript: Sequence[AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
+    messages: Mapping[int, AnyMessage], groups: list[list[int]], budget: int, count: TokenCounter
 ) -> tuple[list[list[int]], int]:
     """Return as many of the first groups as fit the budget together, and their tokens.
 
-    A group has the indices of one step of the transcript; the best group is first.
+    A group has the places of one step; the best group is first.
     """
 
     def together(steps: int) -> int:
         places = sorted(place for group in groups[:steps] for place in group)
-        return count([transcript[place] for place in places]) if steps else 0
+        return count([messages[place] for place in places]) if steps else 0
 
     tokens = together(len(groups))
     if tokens <= budget:
@@ -494,74 +559,16 @@ def _counted(
     return groups[:steps], together(steps)
 
 
-def _best_first(transcript: Sequence[AnyMessage], scored: _Scored) -> Iterator[list[int]]:
-    """Yield the steps that may be recalled, as indices, best first; of equal scores, the newest.
+def _best_first(
+    index: RecallIndex, scored: _Scored, unquoted: Collection[int]
+) -> Iterator[list[int]]:
+    """Yield the steps that may be recalled, as places, best first; of equal scores, the newest.
 
-    Each step is yielded once, without the messages that are shown or hidden.
+    Each step is yielded once, without the messages that are shown, hidden or `unquoted`.
     """
-    range_by_place: dict[int, range] = {}
-    visited_places: set[int] = set()
+    visited_places = set(unquoted)
     for place in sorted(scored.passing, key=scored.total.__getitem__, reverse=True):
-        if place in visited_places or transcript[place].type == "system":
-            continue
-        if place not in range_by_place:
-            # A step never spans two turns, so only the steps of this turn are computed.
-            turn = turn_around(transcript, place)
-            for step in steps(transcript[turn.start : turn.stop]):
-                step_range = range(turn.start + step.start, turn.start + step.stop)
-                range_by_place.update(dict.fromkeys(step_range, step_range))
-        visited_places.update(range_by_place[place])
-        yield [member for member in range_by_place[place] if member not in scored.apart]
-
-
-# Id of the message in a context that quotes the recalled messages.
-RECALLED_ID = "unsay-recalled"
-# Annotation of a message that is cached for recall: the characters that its middle lacks.
-LACKING = "lacking"
-RESULT_CHARS = 1_000  # characters of a recalled tool result that are shown at each end
-_TAG = "recalled"
-
-
-def quoting(messages: Sequence[AnyMessage], texts: Texts) -> HumanMessage:
-    """Return a user message that quotes others as fenced data; it goes before the question."""
-    content = f"{texts.say('recalled_heading')}\n{quotes(messages, texts)}"
-    return annotate(HumanMessage(content, id=RECALLED_ID), kind="recalled")
-
-
-def quotes(messages: Sequence[AnyMessage], texts: Texts) -> str:
-    """Quote messages, each after its speaker, fenced as data; long tool results lose their middle."""
-    quoted = [(speaker(message), _words(message, texts)) for message in messages]
-    fence = Fence.around(*(words for _, words in quoted), salt=texts.salt)
-    return fence.quotes(_TAG, quoted)
-
-
-def is_quoting(message: AnyMessage) -> bool:
-    """Return whether a message only quotes other messages, such as a result of the recall tool."""
-    return isinstance(message.content, str) and message.content.startswith(f'<{_TAG} key="')
-
-
-def speaker(message: AnyMessage) -> str:
-    """Return who wrote a message, such as `user`, `assistant NAME`, `tool NAME` or `document`."""
-    if isinstance(message, ToolMessage):
-        return f"tool {message.name or message.tool_call_id}"
-    if is_document(message):
-        return "document"
-    role = {"human": "user", "ai": "assistant"}.get(message.type, message.type)
-    return f"{role} {message.name}" if message.name else role
-
-
-def _words(message: AnyMessage, texts: Texts) -> str:
-    if isinstance(message.content, str) and (
-        isinstance(message, HumanMessage)
-        or (isinstance(message, AIMessage) and not message.tool_calls)
-    ):
-        return text_of(message)
-    short = message
-    if isinstance(message, ToolMessage):
-        lacking = annotation_of(message).get(LACKING, 0)
-        short = truncate(message, texts, keep=RESULT_CHARS, lacking=lacking)
-    calls = (
-        f"[{call.name} {json.dumps(call.args, ensure_ascii=False, default=repr)}]"
-        for call in calls_of(message)
-    )
-    return "\n".join(filter(None, (words_of(short, texts), *calls)))
+        if place not in visited_places:
+            step = index.step_at(place)
+            visited_places.update(step)
+            yield [member for member in step if member not in scored.apart]

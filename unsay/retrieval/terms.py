@@ -10,19 +10,20 @@ import json
 import re
 import tomllib
 import unicodedata
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import accumulate
 from math import log
 from pathlib import Path
-from threading import Lock
 from typing import Literal, NamedTuple
+from zlib import crc32
 
 from langchain_core.messages import AnyMessage
 
 from unsay.messages.annotations import is_document
+from unsay.messages.boundaries import steps
 from unsay.messages.content import calls_of, text_of
 
 TABLES = tomllib.loads(Path(__file__).with_name("terms.toml").read_text("utf-8"))
@@ -170,157 +171,135 @@ def _inflected(word: str) -> str:
     return word[:-1] + "i" if word.endswith("y") and len(word) >= _SHORTEST else word
 
 
-COUNT_BITS = 8  # bits of a posting that hold how often the message has the term
-COUNT_MASK = (1 << COUNT_BITS) - 1
-
-# A table is rebuilt when more unused messages than the index has, plus this many, come before it.
-SPARE = 1_024
+FILTER_BITS = 8  # of a filter, for each term: about one in eight pages is read for nothing
+FILTER_LEAST = 16  # bytes of the smallest filter
+FENCE_TOKENS = 12  # tokens that a quotation adds to a message
+RESULT_CHARS = 1_000  # characters of a recalled tool result that are shown at each end
+BYTES_PER_TOKEN = 4  # Source: Zhang 2026, chapter 7
 
 
 class Entry(NamedTuple):
-    """An indexed message."""
+    """What a search needs of one message; a plain JSON list of its fields makes it again."""
 
-    key: str  # see `key_of`; empty in a table if the message has to be read again
+    key: str  # see `key_of`
     speaker: str  # see `speaker_of`
+    counts: Mapping[str, int]  # how often the message has each term
     length: int  # number of terms
     substance: float  # how much it says: the logarithm of the number of its different terms
+    tokens: int  # a rough estimate of what quoting it costs
+    place: int = 0  # index of the message in its page
+    back: int = 0  # entries between it and the first one of its step
+    turn: int = 0  # answered turns between the page's beginning and the message
+    topic: str = ""  # id of its topic
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class Table:
-    """The messages that were read, in this order, with their terms.
-
-    Several indexes can share a table: each is a range of it.
-    """
-
-    # A table only grows: an index is a range of it, and stays valid while another thread adds.
-
-    entries: list[Entry] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)  # of entries, by the messages' keys
-    # By term: the numbers of the messages that have it, ascending, each with its frequency.
-    postings: dict[str, list[int]] = field(default_factory=dict)
-    lock: Lock = field(default_factory=Lock)
-
-    def read(self, message: AnyMessage) -> None:
-        """Add a message with its terms; the caller checks that the table lacks it."""
-        counts = Counter(terms_of(message))
-        for term, times in counts.items():
-            # A higher count does not fit into the bits, and BM25 would hardly score it higher.
-            posting = len(self.entries) << COUNT_BITS | min(times, COUNT_MASK)
-            self.postings.setdefault(term, []).append(posting)
-        entry = Entry(key_of(message), speaker_of(message), counts.total(), log(1 + len(counts)))
-        self.add(entry)
-
-    def add(self, entry: Entry) -> None:
-        """Add an entry without the terms of its message; the caller adds those to `postings`."""
-        self.numbers[entry.key] = len(self.entries)
-        self.entries.append(entry)
-
-    def reordered(self, messages: Sequence[AnyMessage]) -> "Table":
-        """Return a new table of only these messages in this order.
-
-        Messages that this table has are not read again.
-        """
-        new_table = Table()
-        new_places: dict[int, list[int]] = {}
-        for place, message in enumerate(messages):
-            number = self.numbers.get(key_of(message))
-            if number is None:
-                new_table.read(message)
-            else:
-                new_places.setdefault(number, []).append(place)
-                new_table.add(self.entries[number])
-        for term, old in self.postings.items():
-            new_postings = [
-                place << COUNT_BITS | posting & COUNT_MASK
-                for posting in old
-                for place in new_places.get(posting >> COUNT_BITS, ())
-            ]
-            if new_postings:
-                new_table.postings[term] = sorted(
-                    [*new_table.postings.get(term, ()), *new_postings]
-                )
-        return new_table
+def entry_of(message: AnyMessage) -> Entry:
+    """Return the entry of a message, without its surroundings."""
+    counts = Counter(terms_of(message))
+    text = text_of(message)[: TEXT_LIMIT if message.type != "tool" else 2 * RESULT_CHARS]
+    return Entry(
+        key=key_of(message),
+        speaker=speaker_of(message),
+        counts=dict(counts),
+        length=counts.total(),
+        substance=log(1 + len(counts)),
+        # Source: own measurement; a quotation adds the fence and the speaker to each message.
+        tokens=FENCE_TOKENS + -(-len(text.strip().encode("utf-8", "replace")) // BYTES_PER_TOKEN),
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Part(NamedTuple):
+    """A run of entries, in the order of the transcript, with their terms."""
+
+    entries: Sequence[Entry]
+    # For each term, the places in the part that have it, each followed by how often.
+    postings: Mapping[str, Sequence[int]]
+
+
 class RecallIndex:
-    """Which messages of a transcript have which terms; an index never changes.
+    """Which messages have which terms, in the order of the transcript; an index never changes."""
 
-    `covering` makes the index of a longer transcript.
-    """
-
-    entries: tuple[Entry, ...] = ()
-    start: int = 0  # number of the first message in the table
-    table: Table = field(default_factory=Table, repr=False)
+    def __init__(self, *parts: Part) -> None:
+        self.entries = tuple(entry for part in parts for entry in part.entries)
+        starts = accumulate((len(part.entries) for part in parts), initial=0)
+        self._parts = list(zip(starts, parts, strict=False))
+        self._matches: dict[str, dict[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
-
-    def covering(
-        self, messages: Sequence[AnyMessage], *, unread: int | None = None
-    ) -> "RecallIndex":
-        """Return the index of these messages, in their order; known messages are not read again.
-
-        At most `unread` unknown messages are read, the newest ones. The index then leaves out the
-        last one that was not read and all before it. `None` sets no limit.
-        """
-        keys, table = list(map(key_of, messages)), self.table
-        with table.lock:
-            if unread is not None:
-                fresh = [place for place, key in enumerate(keys) if key not in table.numbers]
-                first = fresh[-unread - 1] + 1 if len(fresh) > unread else 0
-                keys, messages = keys[first:], messages[first:]
-            start = table.numbers.get(keys[0], len(table.entries)) if keys else 0
-            table_keys = [entry.key for entry in table.entries[start : start + len(keys)]]
-            if table_keys != keys[: len(table_keys)] or start > len(keys) + SPARE:
-                table, start = table.reordered(messages), 0
-            else:
-                for message in messages[len(table_keys) :]:
-                    table.read(message)
-            entries = tuple(table.entries[start : start + len(keys)])
-        return RecallIndex(entries=entries, start=start, table=table)
-
-    def forget(self, keys: Collection[str]) -> None:
-        """Make the shared table forget these messages, and all that this index does not have.
-
-        It is for messages that were edited, or for a table that became large. `covering` reads the
-        messages again when they are needed.
-        """
-        kept_keys, table = {entry.key for entry in self.entries}.difference(keys), self.table
-        with table.lock:
-            for key in [key for key in table.numbers if key not in kept_keys]:
-                number = table.numbers.pop(key)
-                table.entries[number] = table.entries[number]._replace(key="")
 
     def places(self, keys: Collection[str]) -> set[int]:
         """Return the places (indices) of the messages with these keys; unknown keys are skipped."""
         key_set = frozenset(keys)
         return {place for place, entry in enumerate(self.entries) if entry.key in key_set}
 
-    def matches(self, term: str) -> list[tuple[int, int]]:
-        """Return, for each message that has a term, its place and how often it has the term."""
-        postings, start = self.table.postings.get(term, []), self.start
-        return [
-            ((posting >> COUNT_BITS) - start, posting & COUNT_MASK)
-            for posting in postings[self._range(postings)]
-        ]
+    def matches(self, term: str) -> Mapping[int, int]:
+        """Return how often each message that has a term has it, by its place."""
+        if term not in self._matches:
+            found: dict[int, int] = {}
+            for start, part in self._parts:
+                pairs = iter(part.postings.get(term, ()))
+                found.update(
+                    (start + place, times) for place, times in zip(pairs, pairs, strict=True)
+                )
+            self._matches[term] = found
+        return self._matches[term]
 
     def having(self, term: str) -> int:
         """Return the number of messages that have a term."""
-        postings = self.table.postings.get(term, [])
-        return len(postings[self._range(postings)])
+        return len(self.matches(term))
 
     def has(self, place: int, term: str) -> bool:
         """Return whether the message at a place has a term."""
-        postings, number = self.table.postings.get(term, []), self.start + place
-        position = bisect_left(postings, number << COUNT_BITS)
-        return position < len(postings) and postings[position] >> COUNT_BITS == number
+        return place in self.matches(term)
 
-    def _range(self, postings: Sequence[int]) -> slice:
-        first = bisect_left(postings, self.start << COUNT_BITS)
-        end = (self.start + len(self)) << COUNT_BITS
-        return slice(first, bisect_left(postings, end, lo=first))
+    def step_at(self, place: int) -> range:
+        """Return the places of the messages of one step; see `messages.boundaries.steps`."""
+        first = last = place - self.entries[place].back
+        while last + 1 < len(self) and self.entries[last + 1].back == last + 1 - first:
+            last += 1
+        return range(first, last + 1)
+
+
+def index_of(messages: Sequence[AnyMessage]) -> RecallIndex:
+    """Return the index of the messages of a transcript."""
+    return RecallIndex(part_of(list(with_steps(map(entry_of, messages), messages))))
+
+
+def part_of(entries: Sequence[Entry]) -> Part:
+    """Return entries with their terms, so that a search of many is fast."""
+    postings: dict[str, list[int]] = {}
+    for place, entry in enumerate(entries):
+        for term, times in entry.counts.items():
+            postings.setdefault(term, []).extend((place, times))
+    return Part([entry._replace(counts={}) for entry in entries], postings)
+
+
+def with_steps(entries: Iterable[Entry], messages: Sequence[AnyMessage]) -> Iterator[Entry]:
+    """Return the entries of these messages with the steps that they belong to."""
+    backs = (offset for step in steps(messages) for offset in range(len(step)))
+    for entry, back in zip(entries, backs, strict=True):
+        yield entry._replace(back=back)
+
+
+def filter_of(terms: Collection[str]) -> bytes:
+    """Return a bit for each hash of a term: a missing bit says that none has the term."""
+    bits = bytearray(max(FILTER_LEAST, len(terms) * FILTER_BITS // 8))
+    for term in terms:
+        byte, bit = _bit_of(term, bits)
+        bits[byte] |= bit
+    return bytes(bits)
+
+
+def may_have(bits: bytes, term: str) -> bool:
+    """Return whether entries may have a term; `bits` is their filter."""
+    byte, bit = _bit_of(term, bits)
+    return bool(bits[byte] & bit)
+
+
+def _bit_of(term: str, bits: Sequence[int]) -> tuple[int, int]:
+    byte, bit = divmod(crc32(term.encode("utf-8", "surrogatepass")) % (8 * len(bits)), 8)
+    return byte, 1 << bit
 
 
 def key_of(message: AnyMessage) -> str:

@@ -528,6 +528,29 @@ def put_positions(
         yield from items.put_items(store, segment_chain(store, thread_id).namespace, values)
 
 
+def read_messages(
+    store: BaseStore, thread_id: str, wanted: Mapping[str, Sequence[int]]
+) -> Steps[list[AnyMessage]]:
+    """Read single messages: `wanted` has their indices by segment, the newest segment first.
+
+    Raises `DatabaseCorruptError` if one is missing or was changed.
+    """
+    chain = segment_chain(store, thread_id)
+    keys = [f"{name}{PLACES}" for name in wanted]
+    values = yield from items.get_items(store, chain.namespace, keys)
+    try:
+        with items.reading("A list of positions"):
+            positions: list[int] = []
+            for key, indices in zip(keys, wanted.values(), strict=True):
+                all_positions = list(positions_of(values[key]["positions"]))
+                positions += [all_positions[index] for index in indices]
+            end = values[keys[0]]["end"]
+        trees = yield from event_chain(store, thread_id).read_bodies(end, positions)
+        return cast("list[AnyMessage]", messages_from_dict([trees[p] for p in positions]))
+    except StorageError as error:
+        raise chain.damaged(next(iter(wanted))) from error
+
+
 def _whole(
     store: BaseStore, thread_id: str, pages: Sequence[Page]
 ) -> Steps[list[OffloadedSegment]]:
