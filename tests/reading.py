@@ -32,7 +32,8 @@ from unsay.state import offloaded_of, with_update
 from unsay.storage.base import Database
 from unsay.storage.event_log import read_events
 from unsay.storage.items import Kind, thread_namespace
-from unsay.storage.pages import RECENT, read_back
+from unsay.storage.pages import RECENT
+from unsay.storage.segments import read_back
 from unsay.types import Checkpoint, Event
 
 Source = Conversation | HostGraph

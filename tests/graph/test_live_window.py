@@ -40,7 +40,7 @@ from unsay.errors import (
     UnsayError,
 )
 from unsay.hosts.entry import Trusted
-from unsay.storage.pages import PLACES
+from unsay.storage.segments import PLACES
 from unsay.testing import ScriptedDetector
 from unsay.transcript.record import EMPTY
 

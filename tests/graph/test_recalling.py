@@ -17,8 +17,9 @@ from unsay.history.threads import MEMORIES
 from unsay.memory import recall as recalling
 from unsay.memory.recall import search_transcript, source_of
 from unsay.retrieval.quotation import RECALLED_ID
-from unsay.storage.pages import LOOSE, PLACES
+from unsay.storage.pages import LOOSE
 from unsay.storage.segment_index import TERMS
+from unsay.storage.segments import PLACES
 from unsay.testing import ScriptedDetector
 
 SMALL = {"live_messages": 4}

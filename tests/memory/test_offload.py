@@ -41,8 +41,8 @@ from unsay.moves.reconcile import load_resent
 from unsay.runtime import Scope, Services, StepLog
 from unsay.settings.settings import load_settings
 from unsay.state import EventLogHead, State, Update, merge_messages, offloaded_of, with_update
-from unsay.storage.pages import OffloadedSegment as Page
-from unsay.storage.pages import read_back
+from unsay.storage.segments import OffloadedSegment as Page
+from unsay.storage.segments import read_back
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.record import EMPTY, write_ahead
 from unsay.types import ExpandedTopic, Offloaded, Segment, Topic

@@ -14,7 +14,7 @@ from unsay.effects import drive
 from unsay.errors import DatabaseCorruptError, SessionEndedError
 from unsay.history.compensations import Compensation, Entry, list_entries, put_entries
 from unsay.history.runs import FailedRequest, keep_request, list_requests
-from unsay.storage.pages import PLACES
+from unsay.storage.segments import PLACES
 from unsay.testing import ScriptedChat, ToolCalls
 from unsay.transcript.undo import MOST
 

@@ -20,8 +20,8 @@ from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
 from unsay.messages.content import checksum_of
 from unsay.storage.items import thread_namespace
-from unsay.storage.pages import PLACES, put_page, put_positions, read_back, read_page
-from unsay.storage.pages import OffloadedSegment as Page
+from unsay.storage.segments import PLACES, put_page, put_positions, read_back, read_page
+from unsay.storage.segments import OffloadedSegment as Page
 from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
 

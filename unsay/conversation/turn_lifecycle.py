@@ -47,7 +47,7 @@ from unsay.orders.parse import command_of, parse_command
 from unsay.results.results import Reply, reply_of, reply_to
 from unsay.state import Update, offloaded_of
 from unsay.storage.items import freeze_messages, get_item
-from unsay.storage.pages import read_back
+from unsay.storage.segments import read_back
 from unsay.transcript.pending import check_blocks, check_message, commands_answered, find_pending
 from unsay.turn.runs import resume_run
 from unsay.types import Checkpoint

@@ -46,8 +46,8 @@ from unsay.messages.content import clip, relocated, sources_of, text_of
 from unsay.prompts.catalogue import Texts
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of, with_update
-from unsay.storage.pages import OffloadedSegment, put_page, read_back, read_page
 from unsay.storage.segment_index import put_terms
+from unsay.storage.segments import OffloadedSegment, put_page, read_back, read_page
 from unsay.transcript.forget import move_pins, pinned_pages
 from unsay.transcript.live import count_turns, live_branch
 from unsay.transcript.pending import MAX_ENTRIES, find_pending, unjudged

@@ -40,8 +40,8 @@ from unsay.retrieval.terms import (
 from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
-from unsay.storage.pages import older_part, read_back, read_messages, read_page
 from unsay.storage.segment_index import IndexedSegment, indexed_segment, read_terms
+from unsay.storage.segments import older_part, read_back, read_messages, read_page
 from unsay.tokens import counter
 from unsay.types import Forgotten, Offloaded
 

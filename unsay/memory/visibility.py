@@ -14,7 +14,7 @@ from unsay.messages.content import same_name
 from unsay.phrases import Option, Phrase, Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.pages import find_page
+from unsay.storage.segments import find_page
 from unsay.transcript.forget import Cause, apply, bounded, forget_messages, ids_to_pin, make_pin
 from unsay.transcript.live import count_turns, with_step
 from unsay.transcript.undo import log_pins, pin_step, same_topic_step, swap_topic

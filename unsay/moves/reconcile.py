@@ -34,7 +34,8 @@ from unsay.state import (
     with_update,
 )
 from unsay.storage.event_log import read_events
-from unsay.storage.pages import event_chain, offloaded_ids, read_back
+from unsay.storage.pages import event_chain
+from unsay.storage.segments import offloaded_ids, read_back
 from unsay.transcript import record
 from unsay.transcript.live import (
     live_branch,

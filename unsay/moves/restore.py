@@ -28,7 +28,7 @@ from unsay.moves.compensate import disown
 from unsay.phrases import Verb
 from unsay.runtime import Scope
 from unsay.state import State, Update, offloaded_of
-from unsay.storage.pages import find_page
+from unsay.storage.segments import find_page
 from unsay.transcript.forget import move_pins
 from unsay.transcript.live import (
     OPERATIONS,

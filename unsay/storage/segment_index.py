@@ -12,7 +12,7 @@ from unsay.effects import Steps
 from unsay.errors import DatabaseCorruptError
 from unsay.retrieval.terms import Entry, Part, filter_of, part_of, terms
 from unsay.storage import items
-from unsay.storage.pages import OffloadedSegment, segment_chain
+from unsay.storage.segments import OffloadedSegment, segment_chain
 
 # Suffix of the key of an item with what a search needs of a segment.
 TERMS = ".terms"

@@ -35,7 +35,8 @@ from unsay.runtime import Scope, StepLog
 from unsay.state import EventLogHead, OwnWrites, State, Update, merge_messages, offloaded_of
 from unsay.storage.event_log import head_of, make_pages, put_pages
 from unsay.storage.items import packed
-from unsay.storage.pages import LOOSE, Head, event_chain, put_positions
+from unsay.storage.pages import LOOSE, Head, event_chain
+from unsay.storage.segments import put_positions
 from unsay.types import Checkpoint, Event, Note
 
 # Most entries of `state_history`.

@@ -12,7 +12,7 @@ from unsay.results import lists
 from unsay.results.usage import current_usage, usage_text
 from unsay.runtime import Scope
 from unsay.state import State, StateDraft, offloaded_of
-from unsay.storage.pages import offloaded_ids
+from unsay.storage.segments import offloaded_ids
 from unsay.transcript.live import readable_branches
 from unsay.verbs.outcome import Outcome, load
 
