@@ -342,7 +342,9 @@ class Shadow:
         before = self._begun(log, state)
         turns = (state.get("turn"), after_state.get("turn"))
         if _begins(*turns):
-            log.starts[_question(turns[1])] = _without_question(before, state, scope, update, log)
+            log.starts[_question(turns[1])] = _without_question(
+                before, state, turns[1], scope, update, log
+            )
         after = thread_of(after_state, log)
         if taken_back is not None:
             cause: str = taken_back.verb
@@ -471,7 +473,7 @@ def _question(turn: Turn | None) -> str | None:
 
 
 def _without_question(
-    thread: Thread, state: State, scope: Scope, update: Update, log: Log
+    thread: Thread, state: State, turn: Turn | None, scope: Scope, update: Update, log: Log
 ) -> Thread:
     """Return a thread before a turn: its question leaves with it, and so does a command that asks again."""
     bodies: list[StoredBranch] = [
@@ -479,7 +481,9 @@ def _without_question(
     ]
     branches = [*scope.step_log.branches.values(), *bodies]
     gone = {m.id for each in branches if each["kind"] == "order" for m in each["messages"]}
-    gone |= _waiting(state.get("messages", []))
+    # An edit moves a question that waits to the branch of the later turns.
+    if turn and not turn["branches"]:
+        gone |= _waiting(state.get("messages", []))
     positions = positions_of(thread.transcript)
     rest = ranges_of(each for each in positions if log.ids[each] not in gone)
     return replace(thread, transcript=rest)
