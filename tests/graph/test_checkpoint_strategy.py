@@ -235,6 +235,7 @@ def test_a_long_thread_keeps_recent_and_ever_sparser_points(
     assert turns[0] == sum(m.type == "human" for m in restored_state["messages"]) - 1
 
 
+@pytest.mark.full
 def test_an_undo_brings_back_what_was_thinned_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """After any number of undos and redos the checkpoints are those of that turn."""
     monkeypatch.setattr("unsay.history.checkpoints.UNNAMED_LIMIT", 8)

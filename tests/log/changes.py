@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
-from tests.log.ranges import index_of, intersect, join, position_at, split, subtract
+from tests.log.ranges import index_of, intersect, join, split, subtract
 from unsay.errors import ConflictError, DatabaseCorruptError
 from unsay.log.ranges import Ranges
 
@@ -46,9 +46,10 @@ class Splice:
 class Entry:
     """What taking a change back does.
 
-    `returning` goes behind `base`. Of what is there, an open entry keeps the positions that the caller names,
-    and a closed one all but `leaving`. `swaps` are the old and new data that taking the change back sets. An entry of
-    values alone has `moves=False`.
+    An open entry puts `returning` behind `base`, and keeps of what is there the positions that the caller names, unless
+    they are `leaving`: the change brought them. A closed one keeps all but `leaving`, and puts each of its `places` behind a position: what left from several places
+    returns to each. `swaps` are the old and new data that taking the change back sets. An entry of values alone has
+    `moves=False`.
     """
 
     moves: bool = False
@@ -56,6 +57,7 @@ class Entry:
     is_open: bool = True
     leaving: Ranges = ()
     returning: Ranges = ()
+    places: tuple[tuple[int | None, Ranges], ...] = ()
     swaps: Mapping[str, Swap] = field(default_factory=dict)
 
 
@@ -220,32 +222,45 @@ def turn_back(thread: Thread, entry: Entry, *, keep: Ranges = ()) -> Change:
     if not entry.moves:
         return make_change(thread, "back", swaps=then, entry=entry)
 
+    if not entry.is_open:
+        removed = intersect(thread.transcript, entry.leaving)
+        splices = _removals(thread.transcript, removed)
+        rest = subtract(thread.transcript, removed)
+        splices += [Splice(after=after, inserted=subtract(x, rest)) for after, x in entry.places]
+        inverse = replace(entry, places=places_of(thread.transcript, removed))
+        return make_change(thread, "back", splices, then, entry=inverse)
+
     before, behind = _split_behind(thread.transcript, entry.base)
-    staying = intersect(behind, keep) if entry.is_open else subtract(behind, entry.leaving)
+    staying = intersect(behind, subtract(keep, entry.leaving))
     returning = subtract(entry.returning, join([before, staying]))
     removed = subtract(behind, staying)
-    splices = _removals(thread.transcript, entry.base, behind, staying)
+    splices = _removals(thread.transcript, removed)
     if returning:
         splices.append(Splice(after=entry.base, inserted=returning))
-    inverse = replace(entry, returning=removed)
-    return make_change(thread, "back", splices, then, entry=inverse)
+    return make_change(thread, "back", splices, then, entry=replace(entry, returning=removed))
 
 
-def _removals(
-    transcript: Ranges, base: int | None, behind: Ranges, staying: Ranges
-) -> list[Splice]:
-    """Return the splices that remove what does not stay, last ones first; one if all before `staying` leaves."""
-    removed = subtract(behind, staying)
-    if removed and join([removed, staying]) == behind:
-        return [Splice(after=base, removed=removed)]
-
+def places_of(transcript: Ranges, positions: Ranges) -> tuple[tuple[int | None, Ranges], ...]:
+    """Return positions of a transcript as runs of neighbours, each with the position before it, oldest first."""
+    places: list[tuple[int | None, Ranges]] = []
+    before: int | None = None
     # Two positions in a row may be apart in the transcript, but not within one of its pairs.
-    runs = [run for pair in behind for run in subtract((pair,), staying)]
-    splices = []
-    for run in reversed(runs):
-        index = index_of(transcript, run[0]) or 0
-        splices.append(Splice(after=position_at(transcript, index - 1), removed=(run,)))
-    return splices
+    for pair in transcript:
+        rest = subtract((pair,), positions)
+        for start, stop in subtract((pair,), rest):
+            after = start - 1 if start > pair[0] else before
+            if places and after == places[-1][1][-1][1] - 1:
+                places[-1] = (places[-1][0], join([places[-1][1], ((start, stop),)]))
+            else:
+                places.append((after, ((start, stop),)))
+        before = pair[1] - 1
+    return tuple(places)
+
+
+def _removals(transcript: Ranges, removed: Ranges) -> list[Splice]:
+    """Return the splices that remove positions, last ones first."""
+    places = reversed(places_of(transcript, removed))
+    return [Splice(after=after, removed=run) for after, run in places]
 
 
 def undo(thread: Thread, *, keep: Ranges = ()) -> Change | None:

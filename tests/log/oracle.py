@@ -25,13 +25,17 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is taken back: a move behind `base`, marks of messages that stay, and data of the thread."""
+    """What is taken back: a move behind `base`, marks of messages that stay, and data of the thread.
+
+    A closed step has instead the `places` of what returns: the position before, and the messages.
+    """
 
     moves: bool = False
     base: int | None = None
     is_open: bool = True
     leaving: frozenset[int] = frozenset()
     returning: tuple[Message, ...] = ()
+    places: tuple[tuple[int | None, tuple[Message, ...]], ...] = ()
     marks: Mapping[tuple[int, str], Any] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
 
@@ -137,12 +141,12 @@ class PlainThread:
             inverse = self.change(step, self.messages, step.marks, step.data)
             assert inverse is not None
             return inverse
+        if not step.is_open:
+            return self.take_back_closed(step)
         index = self.index_behind(step.base)
         before, behind = self.messages[:index], self.messages[index:]
-        if step.is_open:
-            staying = [each for each in behind if each.position in keep]
-        else:
-            staying = [each for each in behind if each.position not in step.leaving]
+        keep = {*keep} - step.leaving
+        staying = [each for each in behind if each.position in keep]
         there = {each.position for each in [*before, *staying]}
         now = {each.position: each for each in behind}
         returning = [
@@ -152,6 +156,40 @@ class PlainThread:
         inverse = self.change(step, [*before, *returning, *staying], step.marks, step.data)
         assert inverse is not None
         return replace(inverse, returning=gone)
+
+    def take_back_closed(self, step: Step) -> Step:
+        """Take a step back that keeps all other messages, wherever they came."""
+        before = self.messages
+        new = [each for each in before if each.position not in step.leaving]
+        now = {each.position: each for each in before}
+        for base, messages in step.places:
+            positions = [None, *(each.position for each in new)]
+            if base not in positions:
+                raise RefusedError
+            index = positions.index(base)
+            there = {each.position for each in new}
+            new[index:index] = [
+                now.get(each.position, each) for each in messages if each.position not in there
+            ]
+        places = self.places({each.position for each in before} & step.leaving)
+        inverse = self.change(step, new, step.marks, step.data)
+        assert inverse is not None
+        return replace(inverse, places=places)
+
+    def places(
+        self, positions: Collection[int]
+    ) -> tuple[tuple[int | None, tuple[Message, ...]], ...]:
+        """Return messages as runs of neighbours, each with the position before it."""
+        runs: list[tuple[int | None, tuple[Message, ...]]] = []
+        before: int | None = None
+        for each in self.messages:
+            if each.position in positions:
+                if runs and runs[-1][1][-1].position == before:
+                    runs[-1] = (runs[-1][0], (*runs[-1][1], each))
+                else:
+                    runs.append((before, (each,)))
+            before = each.position
+        return tuple(runs)
 
     def undo(self, keep: Collection[int]) -> None:
         """Take the newest step back."""

@@ -47,6 +47,7 @@ def _entry(record: Mapping[str, Any]) -> Entry:
         is_open=record["is_open"],
         leaving=_ranges(record["leaving"]),
         returning=_ranges(record["returning"]),
+        places=tuple((after, _ranges(pairs)) for after, pairs in record["places"]),
         swaps=_swaps(record["swaps"]),
     )
 

@@ -95,6 +95,10 @@ class Both:
                 is_open=step.is_open,
                 leaving=ranges_of(sorted(step.leaving)),
                 returning=ranges_of(each.position for each in step.returning),
+                places=tuple(
+                    (base, ranges_of(each.position for each in messages))
+                    for base, messages in step.places
+                ),
             )
         change = make_change(self.thread, cause, splices, swaps, entry=entry)
         self.append(change)
@@ -152,7 +156,8 @@ class Both:
             removed=ranges_of(each.position for each in behind),
             inserted=ranges_of(each.position for each in [*new, *staying]),
         )
-        step = Step(moves=True, base=base, returning=left)
+        entered = frozenset(each.position for each in new if each.position not in there)
+        step = Step(moves=True, base=base, leaving=entered, returning=left)
         change = self.carry_out(
             cause, [after_gone], [*messages[:index], *new, *staying], step=step, **more
         )
@@ -175,7 +180,7 @@ class Both:
             base=base,
             is_open=False,
             leaving=frozenset(positions),
-            returning=tuple(each for each in plain.messages if each.position in positions),
+            places=plain.places(positions),
         )
         rest = [each for each in plain.messages if each.position not in positions]
         self.carry_out(cause, splices, rest, step=step)
@@ -315,7 +320,7 @@ class Both:
             base=plain.before(index),
             is_open=False,
             leaving=frozenset([old.position, new.position]),
-            returning=(old,),
+            places=((plain.before(index), (old,)),),
         )
         splice = Splice(
             after=plain.before(index),
