@@ -314,6 +314,7 @@ class Shadow:
     def __init__(self) -> None:
         self.logs: dict[Any, Log] = {}
         self.taken_back: dict[int, TakenBack] = {}
+        self.too_long: set[Any] = set()
         self.counts: Counter[str] = Counter()
         self.differences: list[Difference] = []
 
@@ -325,7 +326,10 @@ class Shadow:
         taken_back = self.taken_back.pop(id(scope.step_log), None)
         if scope.thread_id is None:
             self.counts["skipped: no thread"] += 1
-        elif len(state.get("messages", ())) > LONGEST:
+        elif len(state.get("messages", ())) + len(update.get("messages", ())) > LONGEST:
+            self.counts["skipped: long"] += 1
+            self.too_long.add(_place(scope))
+        elif _place(scope) in self.too_long:
             self.counts["skipped: long"] += 1
         else:
             log = self.logs.setdefault(_place(scope), Log(store=scope.store))
