@@ -101,8 +101,8 @@ class RecallSource:
         vectors = {name: each for name, each in memory.vectors.items() if name not in edited}
         _keep(self.scope, replace(memory, pages=newest, live=live, vectors=vectors))
         offloaded = (page.part for page in reversed(list(self.pages.values())))
-        entries = with_steps((entry for _, entry in live.values()), self.live)
-        return RecallIndex(*offloaded, part_of(list(entries)))
+        entries = with_steps([entry for _, entry in live.values()], self.live)
+        return RecallIndex(*offloaded, part_of(entries))
 
     def messages(self, names: Collection[str]) -> Steps[dict[str, AnyMessage]]:
         """Read messages by their ids; those of damaged segments are left out and streamed."""

@@ -11,10 +11,10 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import log
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -220,7 +220,7 @@ class RecallIndex:
     """Which messages have which terms, in the order of the transcript; an index never changes."""
 
     def __init__(self, *parts: Part) -> None:
-        self.entries = tuple(entry for part in parts for entry in part.entries)
+        self.entries = tuple(chain.from_iterable(part.entries for part in parts))
         starts = accumulate((len(part.entries) for part in parts), initial=0)
         self._parts = list(zip(starts, parts, strict=False))
         self._matches: dict[str, dict[int, int]] = {}
@@ -235,15 +235,14 @@ class RecallIndex:
 
     def matches(self, term: str) -> Mapping[int, int]:
         """Return how often each message that has a term has it, by its place."""
-        if term not in self._matches:
-            found: dict[int, int] = {}
+        found = self._matches.get(term)
+        if found is None:
+            found = self._matches[term] = {}
             for start, part in self._parts:
-                pairs = iter(part.postings.get(term, ()))
-                found.update(
-                    (start + place, times) for place, times in zip(pairs, pairs, strict=True)
-                )
-            self._matches[term] = found
-        return self._matches[term]
+                pairs = part.postings.get(term, ())
+                for index in range(0, len(pairs), 2):
+                    found[start + pairs[index]] = pairs[index + 1]
+        return found
 
     def having(self, term: str) -> int:
         """Return the number of messages that have a term."""
@@ -251,7 +250,8 @@ class RecallIndex:
 
     def has(self, place: int, term: str) -> bool:
         """Return whether the message at a place has a term."""
-        return place in self.matches(term)
+        found = self._matches.get(term)
+        return place in (self.matches(term) if found is None else found)
 
     def step_at(self, place: int) -> range:
         """Return the places of the messages of one step; see `messages.boundaries.steps`."""
@@ -263,7 +263,7 @@ class RecallIndex:
 
 def index_of(messages: Sequence[AnyMessage]) -> RecallIndex:
     """Return the index of the messages of a transcript."""
-    return RecallIndex(part_of(list(with_steps(map(entry_of, messages), messages))))
+    return RecallIndex(part_of(with_steps(map(entry_of, messages), messages)))
 
 
 def part_of(entries: Sequence[Entry]) -> Part:
@@ -272,14 +272,16 @@ def part_of(entries: Sequence[Entry]) -> Part:
     for place, entry in enumerate(entries):
         for term, times in entry.counts.items():
             postings.setdefault(term, []).extend((place, times))
-    return Part([entry._replace(counts={}) for entry in entries], postings)
+    return Part(entries, postings)
 
 
-def with_steps(entries: Iterable[Entry], messages: Sequence[AnyMessage]) -> Iterator[Entry]:
+def with_steps(entries: Iterable[Entry], messages: Sequence[AnyMessage]) -> list[Entry]:
     """Return the entries of these messages with the steps that they belong to."""
-    backs = (offset for step in steps(messages) for offset in range(len(step)))
-    for entry, back in zip(entries, backs, strict=True):
-        yield entry._replace(back=back)
+    backs = [offset for step in steps(messages) for offset in range(len(step))]
+    return [
+        entry if entry.back == back else entry._replace(back=back)
+        for entry, back in zip(entries, backs, strict=True)
+    ]
 
 
 def filter_of(terms: Collection[str]) -> bytes:

@@ -56,7 +56,8 @@ def indexed_segment(
     speakers = {term for entry in entries for term in terms(entry.speaker)}
     calls = (each for name in call_ids for each in (name, name[::-1]))
     mask = b64encode(filter_of(speakers.union(part.postings, calls))).decode("ascii")
-    packed = items.freeze([[[*entry] for entry in part.entries], part.postings])
+    rows = [[*entry._replace(counts={})] for entry in part.entries]
+    packed = items.freeze([rows, part.postings])
     return IndexedSegment(trail, turns, len(entries), mask, packed)
 
 
