@@ -145,7 +145,8 @@ event_log_namespace = partial(items.thread_namespace, "event_log")
 
 # The loose pages that this process wrote, by thread and id; they are dropped with the thread.
 RECENT: dict[tuple[str, ...], dict[str, Page]] = {}
-RECENT_THREADS = 64
+RECENT_THREADS = 32
+RECENT_BYTES = 1_000_000
 
 
 class EventChain(Chain):
@@ -157,7 +158,10 @@ class EventChain(Chain):
     def put(self, *pages: Page) -> Call[object]:
         """Return a call that writes pages, which never expire; repeating it changes nothing."""
         recent = RECENT.pop(self.namespace, {}) | {page.id: page for page in pages}
-        RECENT[self.namespace] = dict(list(recent.items())[-2 * LOOSE :])
+        size = sum([len(page.body) for page in recent.values()])
+        while size > RECENT_BYTES or len(recent) > 2 * LOOSE:
+            size -= len(recent.pop(next(iter(recent))).body)
+        RECENT[self.namespace] = recent
         while len(RECENT) > RECENT_THREADS:
             del RECENT[next(iter(RECENT))]
         return super().put(*pages)
