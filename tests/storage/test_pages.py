@@ -20,7 +20,14 @@ from unsay.effects import Steps, adrive, drive
 from unsay.errors import DatabaseCorruptError
 from unsay.messages.content import checksum_of
 from unsay.storage.items import thread_namespace
-from unsay.storage.segments import PLACES, put_page, put_positions, read_back, read_page
+from unsay.storage.segments import (
+    PLACES,
+    put_page,
+    put_positions,
+    read_back,
+    read_holding,
+    read_page,
+)
 from unsay.storage.segments import OffloadedSegment as Page
 from unsay.storage.sqlite import open_database
 from unsay.types import Offloaded, Segment, Topic
@@ -188,6 +195,15 @@ def test_no_more_is_read_back_than_it_takes(
     pages = chain(store, "ab", "cd", "ef", turns=2)
     pages_back = drive(read_back(store, THREAD, pages[-1].head, ids, turns=turns))
     assert [*reversed(pages)][:page_count] == pages_back
+
+
+def test_only_the_segments_that_hold_a_message_are_read() -> None:
+    """Those between them and the newest are left where they are."""
+    store = InMemoryStore()
+    pages = chain(store, "ab", "cd", "ef", "gh")
+    found = drive(read_holding(store, THREAD, pages[-1].head, {"a", "f", "nowhere"}))
+    assert [pages[2], pages[0]] == found
+    assert [] == drive(read_holding(store, THREAD, None, {"a"}))
 
 
 def test_a_record_that_is_whole_has_nothing_to_read_back() -> None:

@@ -41,7 +41,7 @@ from unsay.retrieval.vectors import Vectors, embed
 from unsay.runtime import Scope
 from unsay.state import State, offloaded_of
 from unsay.storage.segment_index import IndexedSegment, indexed_segment, read_terms
-from unsay.storage.segments import older_part, read_back, read_messages, read_page
+from unsay.storage.segments import older_part, read_holding, read_messages, read_page
 from unsay.tokens import counter
 from unsay.types import Forgotten, Offloaded
 
@@ -431,7 +431,7 @@ def _asked_for(
     older = names - found.keys() - {entry.key for entry in index.entries}
     if not older or source.head is None or source.scope.address is None:
         return found
-    holding = yield from read_back(*source.scope.address, source.head, older)
+    holding = yield from read_holding(*source.scope.address, source.head, older)
     deep = {m.id or "": m for page in reversed(holding) for m in page.messages if m.id in older}
     return {**deep, **found}
 

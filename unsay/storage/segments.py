@@ -162,6 +162,23 @@ def read_back(
     return (yield from _whole(store, thread_id, pages[:page_count]))
 
 
+def read_holding(
+    store: BaseStore, thread_id: str, head: Offloaded | None, ids: Collection[str]
+) -> Steps[list[OffloadedSegment]]:
+    """Read only the segments that hold messages with these ids, the newest first.
+
+    `head` refers to the newest segment. Raises `DatabaseCorruptError` if one is missing or damaged.
+    """
+    chain, next_id = segment_chain(store, thread_id), head["page_id"] if head else None
+    prints, pages = {_print_of(name) for name in ids}, list[Page]()
+    while next_id is not None and prints:
+        page = yield from chain.get(next_id)
+        pages += [page] if prints & _prints(page) else []
+        prints -= _prints(page)
+        next_id = page.before
+    return (yield from _whole(store, thread_id, pages))
+
+
 def offloaded_ids(
     store: BaseStore, thread_id: str, head: Offloaded | None, ids: Collection[str | None]
 ) -> Steps[list[str]]:
