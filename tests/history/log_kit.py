@@ -23,7 +23,7 @@ def log_messages(
     drive(_write(store, thread, page))
     bodies = bodies_in((event["type"], event["data"]) for event in events)
     positions = {body.message_id: place for place, body in enumerate(bodies, head["next"])}
-    return head_of(page, head["loose"] + 1), positions
+    return head_of(page, head), positions
 
 
 def _write(store: BaseStore, thread: str, page: Page) -> Steps[None]:

@@ -30,6 +30,7 @@ from unsay.history.branch import (
     LiveBranch,
     add_reference,
     branches_namespace,
+    list_stored_branches,
     put_branches,
     read_branches,
     reference,
@@ -283,3 +284,14 @@ def test_a_branch_without_its_messages_is_damaged() -> None:
     """A store without checksums can give back an item that lost a part."""
     with pytest.raises(DatabaseCorruptError, match="A stored branch"):
         drive(read_branches(InMemoryStore(), "t", [{"id": "a"}]))
+
+
+def test_branches_of_two_lines_keep_their_words() -> None:
+    """A host went back to a state whose event log was shorter: positions after it are used twice."""
+    store = InMemoryStore()
+    for number, text in enumerate(("one", "two")):
+        of_line = branch(HumanMessage(text, id="a"), name=f"branch-{number}")
+        store_branch(store, "t", of_line)
+    stored = drive(list_stored_branches(store, "t"))
+
+    assert ["one", "two"] == [each["messages"][0].content for each in stored]

@@ -4,6 +4,7 @@ import asyncio
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -684,3 +685,34 @@ def test_an_event_of_a_page_in_a_pack_is_known(store: BaseStore) -> None:
     assert [f"e{n}" for n in range(21)] == [
         event["id"] for event in drive(read_events(store, THREAD, append_result.head))
     ]
+
+
+def message_page(head: Head, *names: str) -> Page:
+    """A page with a question of each of these texts, whose ids are the same on every line."""
+    messages = [HumanMessage(name, id=f"m{place}") for place, name in enumerate(names)]
+    return make_page(head, [event for m in messages for event in events_of(m, stamp=STAMP)])
+
+
+def words_at(store: BaseStore, head: Head, *positions: int) -> list[str]:
+    """The texts at positions, as a process reads them that wrote none."""
+    RECENT.clear()
+    bodies = drive(event_chain(store, THREAD).read_bodies(head, positions))
+    return [bodies[position]["data"]["content"] for position in positions]
+
+
+@pytest.mark.parametrize("packed", list(product((False, True), repeat=2)))
+def test_each_line_of_a_fork_has_its_own_words(store: BaseStore, packed: tuple[bool, bool]) -> None:
+    """Positions behind the place where a host went back are read from the line of the given end."""
+    first = message_page(EMPTY, "a")
+    drive(one(put_pages(store, THREAD, [first])))
+    heads = []
+    for line, is_packed in zip(("one", "two"), packed, strict=True):
+        page = message_page(head_of(first), f"b {line}", f"c {line}")
+        drive(one(put_pages(store, THREAD, [page])))
+        heads.append(head_of(page, head_of(first)))
+        if is_packed:
+            drive(pack_pages(store, heads[-1]))
+            heads[-1] = {**heads[-1], "loose": 0, "packed": heads[-1]["next"]}
+
+    assert ["a", "b one", "c one"] == words_at(store, heads[0], 0, 1, 2)
+    assert ["a", "b two", "c two"] == words_at(store, heads[1], 0, 1, 2)

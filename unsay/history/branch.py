@@ -18,10 +18,10 @@ from unsay.events.transcript_replay import with_returned
 from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.annotations import annotation_of, is_answer, is_notice, is_question, spoken
 from unsay.messages.boundaries import safe_split, steps
-from unsay.messages.content import sources_of
+from unsay.messages.content import checksum_of, sources_of
 from unsay.phrases import Verb
 from unsay.storage import items
-from unsay.storage.pages import Head, event_chain
+from unsay.storage.pages import Head, end_of, event_chain
 from unsay.storage.pagination import read_items
 from unsay.types import BranchKind, BranchRef, Checkpoint, Segment, StoredBranch, Topic
 
@@ -293,8 +293,9 @@ def put_branches(
             str(key): ranges_of([places[m.id or ""] for m in branch[key]]) for key in _MESSAGES
         }
         facts = {key: each for key, each in branch.items() if key not in (*_MESSAGES, "positions")}
-        end = {"page_id": head["page_id"], "next": head["next"]}
-        values[branch["id"]] = {**ranges, "end": end, "facts": items.freeze(facts)}
+        checksum = checksum_of((*branch["messages"], *branch["drafts"]))
+        end = {"end": end_of(head), "checksum": checksum}
+        values[branch["id"]] = {**ranges, **end, "facts": items.freeze(facts)}
     if values:
         yield from items.put_items(store, branches_namespace(thread_id), values)
 
@@ -317,14 +318,19 @@ def read_branches(
     except EventLogGapError as error:
         raise items.damaged("A stored branch", error) from error
     branches: list[Any] = []
-    with items.reading("A stored branch"):
-        for value in values:
-            places = {key: list(positions_of(value[key])) for key in _MESSAGES}
+    for value in values:
+        with items.reading("A stored branch"):
+            places = {key: positions_of(value[key]) for key in _MESSAGES}
             messages = {
                 key: messages_from_dict([bodies[place] for place in places[key]]) for key in places
             }
             known = {bodies[p]["data"]["id"]: p for key in places for p in places[key]}
-            branches.append({**items.thaw(value["facts"]), **messages, "positions": known})
+            branch = {**items.thaw(value["facts"]), **messages, "positions": known}
+            checksum = checksum_of((*messages["messages"], *messages["drafts"]))
+        # Other words are of another line of the log: a host went back, and the newest end is not this
+        # branch's own.
+        is_own = len(values) == 1 or checksum == value.get("checksum")
+        branches += [branch] if is_own else (yield from read_branches(store, thread_id, [value]))
     return branches
 
 

@@ -15,7 +15,7 @@ from unsay.events.bodies import bodies_in
 from unsay.events.event_types import body_of
 from unsay.phrases import Option
 from unsay.storage.items import digest_of, get_item, put_item
-from unsay.storage.pages import Head, Page, event_chain, event_log_namespace
+from unsay.storage.pages import EMPTY, Head, Page, event_chain, event_log_namespace
 from unsay.storage.pages import make_page as link
 from unsay.storage.pagination import Slice, decode_cursor, encode_cursor, has_labels
 from unsay.types import Event, EventType
@@ -62,27 +62,36 @@ def make_page(
 
 def make_pages(
     head: Head, events: Sequence[Event], end: int, copies: Mapping[int, int]
-) -> list[Page]:
-    """Return the pages that continue an event log after `head`, oldest first; nothing is stored yet.
+) -> tuple[list[Page], Head]:
+    """Return the pages that continue an event log after `head`, oldest first, and the new head.
 
-    Many messages that entered at once are divided at questions. The arguments are those of `make_page`.
+    Nothing is stored yet. Many messages that entered at once are divided at questions. The arguments
+    are those of `make_page`.
     """
     starts = [0]
     for index, event in enumerate(events):
         if event["type"] == "user_message" and index - starts[-1] >= PAGE_EVENTS:
             starts.append(index)
-    if len(starts) == 1:
-        return [make_page(head, events, end=end, copies=copies)]
     pages: list[Page] = []
     for start, stop in pairwise((*starts, len(events))):
-        pages.append(make_page(head, events[start:stop], copies=copies))
-        head = head_of(pages[-1])
-    return pages
+        known_end = end if len(starts) == 1 else None
+        pages.append(make_page(head, events[start:stop], end=known_end, copies=copies))
+        head = head_of(pages[-1], head)
+    return pages, head
 
 
-def head_of(page: Page, loose: int = 1) -> Head:
-    """Return the `Head`, that is the end, of the event log whose newest page is `page`."""
-    return Head(page_id=page.id, count=page.facts["count"], next=page.facts["next"], loose=loose)
+def head_of(page: Page, before: Head = EMPTY) -> Head:
+    """Return the `Head`, that is the end, of the event log whose newest page is `page`.
+
+    `before` is the end that the page continues.
+    """
+    return Head(
+        page_id=page.id,
+        count=page.facts["count"],
+        next=page.facts["next"],
+        packed=before["packed"],
+        loose=before["loose"] + 1,
+    )
 
 
 def put_pages(store: BaseStore, thread_id: str, pages: Sequence[Page]) -> Call[object]:
@@ -137,7 +146,7 @@ def append(store: BaseStore, thread_id: str, head: Head, event: Event) -> Steps[
     # round, the key would name a page that does not exist.
     yield from put_pages(store, thread_id, [page])
     yield from put_item(store, namespace, key, {"page": page.id, "body": body})
-    return Appended(head=head_of(page, head["loose"] + 1), inserted=True)
+    return Appended(head=head_of(page, head), inserted=True)
 
 
 def select(

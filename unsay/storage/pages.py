@@ -117,21 +117,35 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class Head(TypedDict):
-    """The end of an event log: its newest page, how many events and bodies it has, and loose pages.
+class End(TypedDict):
+    """Where to read bodies from: a page, the position behind its bodies, and that behind the last pack.
 
-    The state keeps it and commits it with the transcript. Pages that a crash left behind cannot be
-    reached from it, and therefore do not count. `page_id` is `None` for an empty log, `next` the
-    position of the next body, and `loose` counts the newest pages, which are not packed yet.
+    `page_id` is `None` for an empty log.
     """
 
     page_id: str | None
-    count: int
     next: int
+    packed: int
+
+
+class Head(End):
+    """The end of an event log, with the number of its events and of its newest, loose pages.
+
+    The state keeps it and commits it with the transcript. Pages that a crash left behind cannot be
+    reached from it, and therefore do not count. Loose pages are not packed yet.
+    """
+
+    count: int
     loose: int
 
 
-EMPTY = Head(page_id=None, count=0, next=0, loose=0)
+EMPTY = Head(page_id=None, count=0, next=0, packed=0, loose=0)
+
+
+def end_of(head: Head) -> End:
+    """Return what a branch or a segment keeps of a head, to read its messages later."""
+    return End(page_id=head["page_id"], next=head["next"], packed=head["packed"])
+
 
 # Positions in a pack, and pages with which one is written anew. Source: own measurement.
 PACK = 128
@@ -162,8 +176,8 @@ class EventChain(Chain):
         while size > RECENT_BYTES or len(recent) > 2 * LOOSE:
             size -= len(recent.pop(next(iter(recent))).body)
         RECENT[self.namespace] = recent
-        while len(RECENT) > RECENT_THREADS:
-            del RECENT[next(iter(RECENT))]
+        for name in list(RECENT)[:-RECENT_THREADS]:  # other threads of the process may do the same
+            RECENT.pop(name, None)
         return super().put(*pages)
 
     def get(self, page_id: str, near: int | None = None) -> Steps[Page]:
@@ -207,7 +221,7 @@ class EventChain(Chain):
             page_id, near = page.before, page.facts["first"]
         return chain[::-1]
 
-    def loose_pages(self, head: Head, first: int = -1) -> Steps[list[Page]]:
+    def loose_pages(self, head: End, first: int = -1) -> Steps[list[Page]]:
         """Read the newest pages that are no part of a pack, newest first, down to a position."""
         pages: list[Page] = []
         page_id, start = head["page_id"], head["next"]
@@ -224,22 +238,25 @@ class EventChain(Chain):
             page_id, start = page.before, page.facts["first"]
         return pages
 
-    def read_bodies(self, head: Head, positions: Iterable[int]) -> Steps[dict[int, dict[str, Any]]]:
+    def read_bodies(self, head: End, positions: Iterable[int]) -> Steps[dict[int, dict[str, Any]]]:
         """Return bodies as dicts of messages, by position; `EventLogGapError` if one is missing."""
         wanted = set(positions)
-        pages = yield from self._packs(sorted({place // PACK for place in wanted}))
-        if missing := wanted - _places(pages):
-            pages += yield from self.loose_pages(head, min(missing))
+        # Loose pages first: a host may have gone back to an older end, and then packs have bodies of
+        # another line at the same positions.
+        newest = [place for place in wanted if place >= head["packed"]]
+        loose = (yield from self.loose_pages(head, min(newest))) if newest else []
+        missing = wanted - _places(loose)
+        pages = yield from self._packs(sorted({place // PACK for place in missing}))
         # A page begins in one pack and may end in the next ones.
-        bucket = min(wanted, default=0) // PACK
-        while bucket > 0 and wanted - _places(pages):
+        bucket = min(missing, default=0) // PACK
+        while bucket > 0 and missing - _places(pages):
             bucket -= 1
             pages += yield from self._packs([bucket])
-        holding = {p.id: p for p in pages if not wanted.isdisjoint(_places([p]))}
+        holding = {p.id: p for p in pages if not missing.isdisjoint(_places([p]))}
         if sum(len(_places([page])) for page in holding.values()) > len(_places(holding.values())):
-            # A host went back to an older end: two lines of pages have the same positions.
-            line = yield from self._line(head, min(wanted))
+            line = yield from self._line(head, min(missing))
             holding = {name: page for name, page in holding.items() if name in line}
+        holding |= {p.id: p for p in loose if not wanted.isdisjoint(_places([p]))}
         if wanted - _places(holding.values()):
             raise self.damaged(head["page_id"])
 
@@ -258,7 +275,7 @@ class EventChain(Chain):
             bodies |= {place: body.tree(earlier[old]) for place, (body, old) in changed.items()}
         return bodies
 
-    def _line(self, head: Head, first: int) -> Steps[set[str]]:
+    def _line(self, head: End, first: int) -> Steps[set[str]]:
         """Return the ids of the pages that lead to an end, down to the one with a position."""
         names: set[str] = set()
         page_id, near = head["page_id"], head["next"]

@@ -19,7 +19,7 @@ from unsay.errors import DatabaseCorruptError, StorageError
 from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.content import checksum_of
 from unsay.storage import items
-from unsay.storage.pages import EMPTY, Chain, Head, Page, event_chain, make_page
+from unsay.storage.pages import EMPTY, Chain, Head, Page, end_of, event_chain, make_page
 from unsay.types import Offloaded, Segment, Topic
 
 # Suffix of the key of an item with the positions of a segment's messages, known when it is committed.
@@ -217,9 +217,11 @@ def put_positions(
 
     `pages` has the messages' ids by page, `places` the positions by id, and `head` is the log's end.
     """
-    end = {"page_id": head["page_id"], "next": head["next"]}
     values = {
-        f"{page}{PLACES}": {"positions": ranges_of(places[name] for name in ids), "end": end}
+        f"{page}{PLACES}": {
+            "positions": ranges_of([places[name] for name in ids]),
+            "end": end_of(head),
+        }
         for page, ids in pages.items()
     }
     if values:
@@ -240,7 +242,7 @@ def read_messages(
         with items.reading("A list of positions"):
             positions: list[int] = []
             for key, indices in zip(keys, wanted.values(), strict=True):
-                all_positions = list(positions_of(values[key]["positions"]))
+                all_positions = positions_of(values[key]["positions"])
                 positions += [all_positions[index] for index in indices]
             end = values[keys[0]]["end"]
         trees = yield from event_chain(store, thread_id).read_bodies(end, positions)

@@ -33,7 +33,7 @@ from unsay.log.ranges import positions_of, ranges_of
 from unsay.messages.annotations import annotation_of
 from unsay.runtime import Scope, StepLog
 from unsay.state import EventLogHead, OwnWrites, State, Update, merge_messages, offloaded_of
-from unsay.storage.event_log import head_of, make_pages, put_pages
+from unsay.storage.event_log import make_pages, put_pages
 from unsay.storage.items import packed
 from unsay.storage.pages import LOOSE, Head, event_chain
 from unsay.storage.segments import put_positions
@@ -74,7 +74,7 @@ def add_note(
 
 
 # The head while the event log has no page.
-EMPTY = EventLogHead(page_id=None, count=0, next=0, loose=0, length=0, digest=0, live=())
+EMPTY = EventLogHead(page_id=None, count=0, next=0, packed=0, loose=0, length=0, digest=0, live=())
 NOTHING = OwnWrites(length=0, digest=0, annotated={}, calls={})
 # Seven bytes, so that MessagePack and every JSON of a 64-bit reader hold the number.
 DIGEST_BYTES = 7
@@ -180,6 +180,7 @@ def log_head(
         page_id=place["page_id"],
         count=place["count"],
         next=place["next"],
+        packed=place["packed"],
         loose=place["loose"],
         length=len(transcript),
         digest=digest,
@@ -231,20 +232,18 @@ def _append(
 ) -> Steps[Head]:
     """Write events as a page behind the head of the event log, and return its new head."""
     assert scope.address is not None  # noqa: S101 - checked by the caller
-    place = Head(
-        page_id=head["page_id"], count=head["count"], next=head["next"], loose=head["loose"]
-    )
     if not events:
-        return place
-    pages = make_pages(place, events, numbered.end, numbered.copies)
+        return head
+    pages, place = make_pages(head, events, numbered.end, numbered.copies)
     yield from put_pages(*scope.address, pages)
-    place = head_of(pages[-1], place["loose"] + len(pages))
     if place["loose"] < LOOSE:
         return place
     # A gap is reported to readers of the log; it must not end a turn.
     with suppress(EventLogGapError):
         yield from event_chain(*scope.address).pack(place)
-    return {**place, "loose": 0}
+        place["packed"] = place["next"]
+    place["loose"] = 0
+    return place
 
 
 def _continued(
